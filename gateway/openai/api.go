@@ -7,12 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"strings"
 
 	"parley/conversation"
 	"parley/gateway/attach"
 	"parley/gateway/door"
 	"parley/gateway/exchange"
+	"parley/gateway/openai/internal/request"
 	"parley/gateway/protocol"
 	"parley/gateway/service"
 
@@ -43,7 +43,7 @@ func clientID(c *fiber.Ctx, route string) (id conversation.ClientMsgID, repeatab
 }
 
 // accept begins a response for a request. A stream has its place then, which free gives back.
-func (a *api) accept(c *fiber.Ctx, w *wanted, route string, stream bool) (b begun, free func(), err error) {
+func (a *api) accept(c *fiber.Ctx, w *request.Intent, route string, stream bool) (b begun, free func(), err error) {
 	id, repeatable, err := clientID(c, route)
 	if err != nil {
 		return b, nil, err
@@ -63,8 +63,8 @@ func (a *api) accept(c *fiber.Ctx, w *wanted, route string, stream bool) (b begu
 }
 
 // begin says in a session what a request wants, once all of it is known to be possible.
-func (a *api) begin(ctx context.Context, who *service.Principal, w *wanted, id conversation.ClientMsgID, repeatable bool) (b begun, err error) {
-	agent, err := a.agent(w.model)
+func (a *api) begin(ctx context.Context, who *service.Principal, w *request.Intent, id conversation.ClientMsgID, repeatable bool) (b begun, err error) {
+	agent, err := a.agent(w.Model)
 	if err != nil {
 		return b, err
 	}
@@ -76,7 +76,7 @@ func (a *api) begin(ctx context.Context, who *service.Principal, w *wanted, id c
 	if errors.Is(err, errNewSession) {
 		opened = true
 		b.key, own, err = a.open(who, w, agent, id, repeatable)
-		own = own && !repeatable && w.where == where{}
+		own = own && !repeatable && w.Where == (request.Where{})
 	}
 	if err != nil {
 		return b, err
@@ -101,16 +101,16 @@ func (a *api) begin(ctx context.Context, who *service.Principal, w *wanted, id c
 }
 
 // usedBefore refuses what comes under the id of something else.
-func usedBefore(w *wanted) error {
-	r := &refusal{status: fiber.StatusConflict, code: "conflict", message: "The Idempotency-Key was used for another text."}
-	if len(w.answers) > 0 {
-		r.param, r.message = "input", "The call or the approval was answered before, with something else."
+func usedBefore(w *request.Intent) error {
+	r := &request.Refusal{Status: fiber.StatusConflict, Code: "conflict", Message: "The Idempotency-Key was used for another text."}
+	if len(w.Answers) > 0 {
+		r.Param, r.Message = "input", "The call or the approval was answered before, with something else."
 	}
 	return r
 }
 
 // give gives a session what a request has for it.
-func (a *api) give(ctx context.Context, who *service.Principal, w *wanted, key conversation.SessionKey, agent conversation.AgentName,
+func (a *api) give(ctx context.Context, who *service.Principal, w *request.Intent, key conversation.SessionKey, agent conversation.AgentName,
 	id conversation.ClientMsgID, repeatable, opened bool,
 ) (r conversation.Receipt, err error) {
 	if bad := service.Writable(key); bad != nil {
@@ -120,7 +120,7 @@ func (a *api) give(ctx context.Context, who *service.Principal, w *wanted, key c
 	if err != nil {
 		return r, err
 	}
-	if len(w.answers) > 0 {
+	if len(w.Answers) > 0 {
 		return a.answer(ctx, who, view, w)
 	}
 	if repeatable {
@@ -131,7 +131,7 @@ func (a *api) give(ctx context.Context, who *service.Principal, w *wanted, key c
 	if err := waits(view); err != nil {
 		return r, err
 	}
-	files, err := a.upload(ctx, who, key, w.files)
+	files, err := a.upload(ctx, who, key, w.Files)
 	if err == nil && !opened {
 		err = a.settings(ctx, who, view, w, agent)
 	}
@@ -142,18 +142,17 @@ func (a *api) give(ctx context.Context, who *service.Principal, w *wanted, key c
 }
 
 // fits refuses what is too long, or blank, before anything is done for the request.
-func (a *api) fits(w *wanted) error {
-	if most := a.Limits.AttachmentsPerMessage; most > 0 && len(w.files) > most {
+func (a *api) fits(w *request.Intent) error {
+	if most := a.Limits.AttachmentsPerMessage; most > 0 && len(w.Files) > most {
 		return conversation.Errorf(conversation.TooLarge, "a message may have at most %d attachments", most)
 	}
-	if len(w.answers) == 0 && len(w.files) == 0 || w.said != "" {
-		if bad := protocol.CheckText("the message", &w.said, a.Limits); bad != nil {
+	if len(w.Answers) == 0 && len(w.Files) == 0 || w.Said != "" {
+		if bad := protocol.CheckText("the message", &w.Said, a.Limits); bad != nil {
 			return bad
 		}
 	}
-	for _, answer := range w.answers {
-		text := answer.said()
-		if bad := protocol.CheckText("the answer", &text, a.Limits); bad != nil {
+	for _, answer := range w.Answers {
+		if bad := protocol.CheckText("the answer", &answer.Text, a.Limits); bad != nil {
 			return bad
 		}
 	}
@@ -179,17 +178,17 @@ func (a *api) agent(model string) (conversation.AgentName, error) {
 			return conversation.AgentName(model), nil
 		}
 	}
-	return "", &refusal{status: fiber.StatusNotFound, code: "model_not_found", param: "model",
-		message: "The model '" + excerpt(model) + "' does not exist. GET /v1/models lists those that do; '" + anyModel + "' is the agent that a session has."}
+	return "", &request.Refusal{Status: fiber.StatusNotFound, Code: "model_not_found", Param: "model",
+		Message: "The model '" + request.Excerpt(model) + "' does not exist. GET /v1/models lists those that do; '" + anyModel + "' is the agent that a session has."}
 }
 
 // errNewSession says that a request names no session.
 var errNewSession = errors.New("a new session")
 
 // find is the session that a request is about.
-func (a *api) find(ctx context.Context, who *service.Principal, w *wanted) (conversation.SessionKey, error) {
-	if len(w.answers) > 0 {
-		task, err := w.answered()
+func (a *api) find(ctx context.Context, who *service.Principal, w *request.Intent) (conversation.SessionKey, error) {
+	if len(w.Answers) > 0 {
+		task, err := answered(w)
 		if err != nil {
 			return conversation.SessionKey{}, err
 		}
@@ -198,23 +197,23 @@ func (a *api) find(ctx context.Context, who *service.Principal, w *wanted) (conv
 			_, err = a.TaskRow(ctx, who, key, task)
 		}
 		if errors.Is(err, exchange.ErrNoTask) {
-			err = refuse("input", "invalid_value", "No call or approval is open that the input answers: "+excerpt(w.answers[0].id))
+			err = request.Refuse("input", "invalid_value", "No call or approval is open that the input answers: "+request.Excerpt(w.Answers[0].ID))
 		}
 		return key, err
 	}
 	switch {
-	case w.where.conversation != "":
-		key, err := sessionOf(who, w.where.conversation)
+	case w.Where.Conversation != "":
+		key, err := sessionOf(who, w.Where.Conversation)
 		if err == nil {
 			_, err = a.Visible(ctx, who, key)
 		}
 		if err != nil {
-			return key, notFound("conversation", "Conversation with id '"+excerpt(w.where.conversation)+"' not found.", err)
+			return key, notFound("conversation", "Conversation with id '"+request.Excerpt(w.Where.Conversation)+"' not found.", err)
 		}
 		return key, nil
-	case w.where.previous != "":
-		missing := refuse("previous_response_id", "previous_response_not_found", "Previous response with id '"+excerpt(w.where.previous)+"' not found.")
-		ref, ok := readReference(w.where.previous)
+	case w.Where.Previous != "":
+		missing := request.Refuse("previous_response_id", "previous_response_not_found", "Previous response with id '"+request.Excerpt(w.Where.Previous)+"' not found.")
+		ref, ok := readReference(w.Where.Previous)
 		if !ok {
 			return conversation.SessionKey{}, missing
 		}
@@ -226,10 +225,10 @@ func (a *api) find(ctx context.Context, who *service.Principal, w *wanted) (conv
 			err = missing
 		}
 		return key, err
-	case w.where.name != "":
-		return a.named(ctx, who, "metadata.session", w.where.name)
-	case w.where.user != "":
-		return a.named(ctx, who, "user", "user:"+w.where.user)
+	case w.Where.Name != "":
+		return a.named(ctx, who, "metadata.session", w.Where.Name)
+	case w.Where.User != "":
+		return a.named(ctx, who, "user", "user:"+w.Where.User)
 	}
 	return conversation.SessionKey{}, errNewSession
 }
@@ -239,7 +238,7 @@ func (a *api) named(ctx context.Context, who *service.Principal, param, name str
 	key, _, err := a.Find(ctx, who, name)
 	if errors.Is(err, service.ErrNoSession) {
 		if len(name) > protocol.MaxClientMsgID {
-			return key, refuse(param, "invalid_value", param+" is too long to be the name of a session.")
+			return key, request.Refuse(param, "invalid_value", param+" is too long to be the name of a session.")
 		}
 		err = errNewSession
 	}
@@ -251,72 +250,40 @@ func notFound(param, message string, err error) error {
 	if !errors.Is(err, conversation.ErrNotFound) && conversation.AsError(err).Code != conversation.NotFound {
 		return err
 	}
-	return &refusal{status: fiber.StatusNotFound, param: param, message: message}
+	return &request.Refusal{Status: fiber.StatusNotFound, Param: param, Message: message}
 }
 
 // open makes the session for a request that names none, or one that there is not yet. created is
 // false when another request has just made it.
-func (a *api) open(who *service.Principal, w *wanted, agent conversation.AgentName, id conversation.ClientMsgID, repeatable bool) (key conversation.SessionKey, created bool, err error) {
+func (a *api) open(who *service.Principal, w *request.Intent, agent conversation.AgentName, id conversation.ClientMsgID, repeatable bool) (key conversation.SessionKey, created bool, err error) {
 	create := protocol.Create{Create: conversation.Create{Agent: agent, Policy: conversation.Overrides{}}}
 	switch {
-	case w.where.name != "":
-		create.ClientID = w.where.name
-	case w.where.user != "":
-		create.ClientID = "user:" + w.where.user
+	case w.Where.Name != "":
+		create.ClientID = w.Where.Name
+	case w.Where.User != "":
+		create.ClientID = "user:" + w.Where.User
 	case repeatable:
 		create.ClientID = "openai:" + string(id)
 	}
-	if len(w.tools) > 0 {
-		create.Create.Policy[policyTools] = callersTools(w.tools)
+	if len(w.Tools) > 0 {
+		create.Create.Policy[policyTools] = callersTools(w.Tools)
 	}
 	// How much a session may be told (session.max_instructions) is the engine's to know: the
 	// history gives way.
-	for most := maxHistory; ; most /= 2 {
-		if most < leastHistory {
+	for most := request.MaxHistory; ; most /= 2 {
+		if most < request.LeastHistory {
 			most = 0
 		}
-		if text := w.told(most); text != "" {
+		if text := w.Told(most); text != "" {
 			create.Create.Policy[policyInstructions] = encode(text)
 		} else {
 			delete(create.Create.Policy, policyInstructions)
 		}
 		key, created, err = a.Open(who, create)
-		if most == 0 || w.history == "" || err == nil || conversation.AsError(err).Code != conversation.BadRequest {
+		if most == 0 || w.History == "" || err == nil || conversation.AsError(err).Code != conversation.BadRequest {
 			return key, created, err
 		}
 	}
-}
-
-// told is what a new session is told besides: the instructions, and of the history the newest
-// bytes, most at most.
-func (w *wanted) told(most int) (text string) {
-	if w.instructions != nil {
-		text = *w.instructions
-	}
-	if w.history != "" && most > 0 {
-		text = strings.TrimSpace(text + "\n\n" + historyHead + newest(w.history, most))
-	}
-	return text
-}
-
-// historyHead goes before what a client, which keeps its conversations itself, says of one.
-const historyHead = "The conversation so far, as the user's program tells it:\n"
-
-// How much of that is kept, in bytes: the newest of it. Less than the least is not worth it.
-const (
-	maxHistory   = 12 << 10
-	leastHistory = 256
-)
-
-func newest(history string, most int) string {
-	if len(history) <= most {
-		return history
-	}
-	history = history[len(history)-most:]
-	if i := strings.IndexByte(history, '\n'); i >= 0 {
-		history = history[i+1:]
-	}
-	return "(the beginning is left out)\n" + strings.ToValidUTF8(history, "")
 }
 
 func callersTools(specs []conversation.ToolSpec) json.RawMessage {
@@ -341,21 +308,21 @@ func callersTools(specs []conversation.ToolSpec) json.RawMessage {
 
 // settings gives a session that there is the agent, the instructions and the tools of a request,
 // where they are others. Instructions that a request does not name stay; tools do not.
-func (a *api) settings(ctx context.Context, who *service.Principal, v conversation.View, w *wanted, agent conversation.AgentName) error {
+func (a *api) settings(ctx context.Context, who *service.Principal, v conversation.View, w *request.Intent, agent conversation.AgentName) error {
 	u := conversation.Update{By: who.User, Policy: conversation.Overrides{}}
 	if agent != "" && agent != v.Agent {
 		u.Agent = agent
 	}
-	if w.instructions != nil {
-		u.Policy[policyInstructions] = encode(*w.instructions)
-		if *w.instructions == "" {
+	if w.Instructions != nil {
+		u.Policy[policyInstructions] = encode(*w.Instructions)
+		if *w.Instructions == "" {
 			u.Policy[policyInstructions] = nil
 		}
 	}
 	_, has := v.Policy[policyTools]
 	switch {
-	case len(w.tools) > 0:
-		u.Policy[policyTools] = callersTools(w.tools)
+	case len(w.Tools) > 0:
+		u.Policy[policyTools] = callersTools(w.Tools)
 	case has && v.Owner == who.User: // others' tools are left to their owner
 		u.Policy[policyTools] = nil
 	}
@@ -367,14 +334,14 @@ func (a *api) settings(ctx context.Context, who *service.Principal, v conversati
 }
 
 // say gives the session the message of a request. Where the session waits for an answer, it is that.
-func (a *api) say(ctx context.Context, who *service.Principal, v conversation.View, w *wanted, files []protocol.NamedFile, id conversation.ClientMsgID) (conversation.Receipt, error) {
-	mode := w.mode
+func (a *api) say(ctx context.Context, who *service.Principal, v conversation.View, w *request.Intent, files []protocol.NamedFile, id conversation.ClientMsgID) (conversation.Receipt, error) {
+	mode := w.Mode
 	for _, q := range v.Questions {
 		switch {
 		case q.Asked.Approval != nil:
 			mode = conversation.ModeDefault // a yes or a no is taken as the answer
 		case q.Asked.Blocking && len(files) == 0 && mode == conversation.ModeQueue:
-			r, err := a.Answer(ctx, who, v.Key, exchange.Answered{Via: conversation.ViaOpenAI, ID: id, Question: q.Asked.Question, Text: w.said})
+			r, err := a.Answer(ctx, who, v.Key, exchange.Answered{Via: conversation.ViaOpenAI, ID: id, Question: q.Asked.Question, Text: w.Said})
 			if code := conversation.AsError(err); err == nil || code.Code != conversation.BadRequest && code.Code != conversation.QuestionNotOpen {
 				if r.Disposition = conversation.Answered; r.Duplicate { // perhaps it was no answer when it came first
 					r.Disposition = 0
@@ -385,17 +352,17 @@ func (a *api) say(ctx context.Context, who *service.Principal, v conversation.Vi
 			// It is none of the answers that the question takes.
 		}
 	}
-	return a.Say(ctx, who, v.Key, exchange.Said{Via: conversation.ViaOpenAI, ID: id, Text: w.said, Files: files, Mode: mode})
+	return a.Say(ctx, who, v.Key, exchange.Said{Via: conversation.ViaOpenAI, ID: id, Text: w.Said, Files: files, Mode: mode})
 }
 
 // before is the receipt of a request that comes again, whatever its session does by now; without
 // a task it was not said before. An answer to no question finds that out: the session knows its
 // id, or refuses it and stores nothing.
-func (a *api) before(ctx context.Context, who *service.Principal, key conversation.SessionKey, w *wanted, id conversation.ClientMsgID) (r conversation.Receipt, err error) {
-	if len(w.files) > 0 {
+func (a *api) before(ctx context.Context, who *service.Principal, key conversation.SessionKey, w *request.Intent, id conversation.ClientMsgID) (r conversation.Receipt, err error) {
+	if len(w.Files) > 0 {
 		return r, nil // the session compares them, too: say does
 	}
-	r, err = a.Tell(ctx, key, who.User, conversation.Answer{Author: who.User, Via: conversation.ViaOpenAI, ClientMsgID: id, Text: w.said})
+	r, err = a.Tell(ctx, key, who.User, conversation.Answer{Author: who.User, Via: conversation.ViaOpenAI, ClientMsgID: id, Text: w.Said})
 	if err == nil && r.Duplicate {
 		return r, a.Complete(ctx, key, &r)
 	}
@@ -417,7 +384,7 @@ func waits(v conversation.View) error {
 }
 
 func missingOutput(q conversation.QuestionView) error {
-	return refuse("input", "missing_tool_output", "No tool output found for function call "+callID(q.Task, q.Asked.Call)+".")
+	return request.Refuse("input", "missing_tool_output", "No tool output found for function call "+callID(q.Task, q.Asked.Call)+".")
 }
 
 func callers(v conversation.View, call conversation.CallID) bool {
@@ -447,11 +414,11 @@ func (a *api) upload(ctx context.Context, who *service.Principal, key conversati
 }
 
 // answered is the task whose questions a request answers. All are of one task.
-func (w *wanted) answered() (task conversation.TaskID, err error) {
-	for i, answer := range w.answers {
-		of, _, ok := readCallID(answer.id, answer.prefix)
+func answered(w *request.Intent) (task conversation.TaskID, err error) {
+	for i, answer := range w.Answers {
+		of, _, ok := readAnswered(answer)
 		if !ok || i > 0 && of != task {
-			return "", refuse("input", "invalid_value", "No call or approval is open that the input answers: "+excerpt(answer.id))
+			return "", request.Refuse("input", "invalid_value", "No call or approval is open that the input answers: "+request.Excerpt(answer.ID))
 		}
 		task = of
 	}
@@ -461,35 +428,35 @@ func (w *wanted) answered() (task conversation.TaskID, err error) {
 // answer answers the questions that a request has answers for, and says what else it says to
 // the same task. The receipt is that of the last answer: with that one the task goes on. Every
 // open call of the task must have its result.
-func (a *api) answer(ctx context.Context, who *service.Principal, v conversation.View, w *wanted) (last conversation.Receipt, err error) {
+func (a *api) answer(ctx context.Context, who *service.Principal, v conversation.View, w *request.Intent) (last conversation.Receipt, err error) {
 	for _, q := range v.Questions {
-		has := func(an answer) bool { return an.id == callID(q.Task, q.Asked.Call) }
-		if of, _ := w.answered(); q.Task == of && callers(v, q.Asked.Call) && !slices.ContainsFunc(w.answers, has) {
+		has := func(an request.Given) bool { return an.ID == callID(q.Task, q.Asked.Call) }
+		if of, _ := answered(w); q.Task == of && callers(v, q.Asked.Call) && !slices.ContainsFunc(w.Answers, has) {
 			return last, missingOutput(q)
 		}
 	}
-	for _, answer := range w.answers {
-		task, what, _ := readCallID(answer.id, answer.prefix)
+	for _, answer := range w.Answers {
+		task, what, _ := readAnswered(answer)
 		question := conversation.QuestionID(what)
-		if answer.prefix == callPrefix {
+		if !answer.Approval {
 			if question, err = a.asking(ctx, v, task, conversation.CallID(what)); err != nil {
 				return last, err
 			}
 		}
-		r, err := a.Answer(ctx, who, v.Key, exchange.Answered{Via: conversation.ViaOpenAI, ID: door.OwnID("openai:answer:" + answer.repeated), Question: question, Text: answer.said()})
+		r, err := a.Answer(ctx, who, v.Key, exchange.Answered{Via: conversation.ViaOpenAI, ID: door.OwnID("openai:answer:" + answer.ID), Question: question, Text: answer.Text})
 		if err != nil {
 			return last, err
 		}
 		last = r
 		last.Task, last.Disposition = task, conversation.Answered
 	}
-	if w.said != "" || len(w.files) > 0 {
-		files, err := a.upload(ctx, who, v.Key, w.files)
+	if w.Said != "" || len(w.Files) > 0 {
+		files, err := a.upload(ctx, who, v.Key, w.Files)
 		if err != nil {
 			return last, err
 		}
 		beside, err := a.Say(ctx, who, v.Key, exchange.Said{
-			Via: conversation.ViaOpenAI, ID: besideID(w), Text: w.said, Files: files, Mode: conversation.ModeSteer,
+			Via: conversation.ViaOpenAI, ID: besideID(w), Text: w.Said, Files: files, Mode: conversation.ModeSteer,
 		})
 		if err != nil {
 			return last, err
@@ -503,22 +470,14 @@ func (a *api) answer(ctx context.Context, who *service.Principal, v conversation
 
 // besideID is the id of what is said beside answers. A client that sends its whole history each
 // time may say several things behind the same results.
-func besideID(w *wanted) conversation.ClientMsgID {
+func besideID(w *request.Intent) conversation.ClientMsgID {
 	sum := sha256.New()
-	sum.Write([]byte(w.said))
-	for _, f := range w.files {
+	sum.Write([]byte(w.Said))
+	for _, f := range w.Files {
 		sum.Write([]byte{0})
 		sum.Write(f.Body)
 	}
-	return door.OwnID("openai:beside:" + w.answers[0].repeated + ":" + hex.EncodeToString(sum.Sum(nil)))
-}
-
-// said is the text of the answer: one is never blank.
-func (an answer) said() string {
-	if conversation.IsBlank(an.text) {
-		return `""`
-	}
-	return an.text
+	return door.OwnID("openai:beside:" + w.Answers[0].ID + ":" + hex.EncodeToString(sum.Sum(nil)))
 }
 
 // asking is the question by which a call of the caller's own tool waits. One that was answered
@@ -541,5 +500,5 @@ func (a *api) asking(ctx context.Context, v conversation.View, task conversation
 			return b.Question, nil
 		}
 	}
-	return "", refuse("input", "invalid_value", "No tool call found for function call output with call_id "+callID(task, call)+".")
+	return "", request.Refuse("input", "invalid_value", "No tool call found for function call output with call_id "+callID(task, call)+".")
 }

@@ -1,116 +1,14 @@
 package openai
 
 import (
-	"encoding/json"
-	"fmt"
 	"strings"
 
 	"parley/gateway/door"
 	"parley/gateway/exchange"
+	"parley/gateway/openai/internal/request"
 
 	"github.com/gofiber/fiber/v2"
 )
-
-// completionRequest is the body of POST /v1/chat/completions, as far as it counts here.
-type completionRequest struct {
-	Messages      []chatMessage     `json:"messages"`
-	Model         string            `json:"model"`
-	Stream        bool              `json:"stream"`
-	StreamOptions *streamOptions    `json:"stream_options"`
-	N             *int              `json:"n"`
-	Logprobs      bool              `json:"logprobs"`
-	Metadata      map[string]string `json:"metadata"`
-	User          string            `json:"user"`
-	Tools         []tool            `json:"tools"`
-	ToolChoice    json.RawMessage   `json:"tool_choice"`
-	Functions     json.RawMessage   `json:"functions"`
-	Format        *struct {
-		Type string `json:"type"`
-	} `json:"response_format"`
-	Modalities []string        `json:"modalities"`
-	Audio      json.RawMessage `json:"audio"`
-}
-
-type streamOptions struct {
-	IncludeUsage bool `json:"include_usage"`
-}
-
-// chatMessage is a message of Chat Completions.
-type chatMessage struct {
-	Role      string          `json:"role"`
-	Content   json.RawMessage `json:"content"`
-	ToolCalls []any           `json:"tool_calls"`
-	CallID    string          `json:"tool_call_id"`
-}
-
-// readCompletion reads a request. Chat Completions have no conversation on the server: the client
-// sends all of it each time. What is behind the assistant's last word is said; where the request
-// names no session, what is before goes with the new one.
-func readCompletion(body []byte) (r completionRequest, w wanted, err error) {
-	if err := decode(body, &r); err != nil {
-		return r, w, err
-	}
-	switch {
-	case r.N != nil && *r.N != 1:
-		return r, w, unsupported("n", "n must be 1: each message has one answer.")
-	case r.Logprobs:
-		return r, w, unsupported("logprobs", "logprobs are not supported.")
-	case len(r.Functions) > 0 && string(r.Functions) != "null":
-		return r, w, unsupported("functions", "functions are not supported; tools are.")
-	case r.Format != nil && r.Format.Type != "" && r.Format.Type != "text":
-		return r, w, unsupported("response_format", "Only response_format.type \"text\" is supported.")
-	case len(r.Audio) > 0 && string(r.Audio) != "null":
-		return r, w, unsupported("audio", "audio is not supported.")
-	case len(r.Metadata) > maxMetadata:
-		return r, w, refuse("metadata", "invalid_value", "metadata may have at most 16 keys.")
-	case len(r.Messages) == 0:
-		return r, w, refuse("messages", "missing_required_parameter", "messages must have at least one message.")
-	case len(r.Messages) > maxItems:
-		return r, w, refuse("messages", "too_many_items", "There are too many messages.")
-	}
-	w.where.name, w.where.user, w.model = r.Metadata["session"], r.User, r.Model
-	if w.mode, err = modeOf(r.Metadata); err != nil {
-		return r, w, err
-	}
-	if w.tools, err = functions(r.Tools, r.ToolChoice); err != nil {
-		return r, w, err
-	}
-	var said, history, system []string
-	for i, m := range r.Messages {
-		param := fmt.Sprintf("messages[%d]", i)
-		text, files, err := readContent(param, m.Content)
-		if err != nil {
-			return r, w, err
-		}
-		switch m.Role {
-		case "system", "developer", "tool":
-			if len(files) > 0 {
-				return r, w, errNoFiles(param)
-			}
-		}
-		switch m.Role {
-		case "user":
-			said, w.files = append(said, text), append(w.files, files...)
-		case "assistant":
-			history = append(history, quoted("User", said)...)
-			if text != "" {
-				history = append(history, quoted("Assistant", []string{text})...)
-			}
-			said, w.files, w.answers = nil, nil, nil
-		case "system", "developer":
-			system = append(system, text)
-		case "tool":
-			w.answers = append(w.answers, answer{id: m.CallID, prefix: callPrefix, text: text, repeated: m.CallID})
-		default:
-			return r, w, refuse(param+".role", "invalid_value", "role must be system, developer, user, assistant or tool.")
-		}
-	}
-	w.said, w.history = strings.Join(said, "\n\n"), strings.Join(history, "\n")
-	if w.addInstructions(system); w.said == "" && len(w.files) == 0 && len(w.answers) == 0 {
-		return r, w, refuse("messages", "invalid_value", "messages must end with a message of the user, or of a tool.")
-	}
-	return r, w, nil
-}
 
 // The objects of Chat Completions.
 type (
@@ -160,7 +58,7 @@ func (a *api) createCompletion(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	r, w, err := readCompletion(body)
+	r, w, err := request.ReadCompletion(body)
 	if err != nil {
 		return err
 	}
@@ -187,8 +85,8 @@ func (a *api) createCompletion(c *fiber.Ctx) error {
 // completed answers with a response as a completion.
 func completed(c *fiber.Ctx, s *stretch) error {
 	if !s.rests() {
-		return &refusal{status: fiber.StatusGatewayTimeout, code: "timeout",
-			message: "The answer takes longer than the server lets a request wait (gateway.wait_max). The message is accepted and worked on: response " + s.ref.id() + ". A stream has no such limit."}
+		return &request.Refusal{Status: fiber.StatusGatewayTimeout, Code: "timeout",
+			Message: "The answer takes longer than the server lets a request wait (gateway.wait_max). The message is accepted and worked on: response " + s.ref.id() + ". A stream has no such limit."}
 	}
 	if own := s.failure(); own != nil {
 		return own
@@ -225,16 +123,16 @@ func approvalText(r approvalRequest) string {
 }
 
 // failure is the error of a response that has failed.
-func (s *stretch) failure() *refusal {
+func (s *stretch) failure() *request.Refusal {
 	switch {
 	case s.status == statusFailed:
 		message := "The task has failed."
 		if f := s.run.Failure; f != nil {
 			message = f.Message
 		}
-		return &refusal{status: fiber.StatusInternalServerError, code: "task_failed", message: message}
+		return &request.Refusal{Status: fiber.StatusInternalServerError, Code: "task_failed", Message: message}
 	case s.status == statusCancelled && len(s.output) == 0:
-		return &refusal{status: fiber.StatusConflict, code: "cancelled", message: "The task was cancelled before it had an answer."}
+		return &request.Refusal{Status: fiber.StatusConflict, Code: "cancelled", Message: "The task was cancelled before it had an answer."}
 	}
 	return nil
 }
@@ -339,7 +237,7 @@ func (w *chunkWriter) data(b []byte) {
 
 func (w *chunkWriter) end() {
 	if own := w.s.failure(); own != nil {
-		w.data(encode(map[string]any{"error": failure{Message: own.message, Type: kindOf(own.status), Code: optional(own.code)}}))
+		w.data(encode(map[string]any{"error": failure{Message: own.Message, Type: kindOf(own.Status), Code: optional(own.Code)}}))
 		return
 	}
 	w.delta(chatSaid{}, w.s.finish())

@@ -5,42 +5,12 @@ import (
 
 	"parley/conversation"
 	"parley/gateway/door"
+	"parley/gateway/openai/internal/request"
 	"parley/gateway/protocol"
 	"parley/gateway/service"
 
 	"github.com/gofiber/fiber/v2"
 )
-
-// conversationRequest is the body of POST /v1/conversations and of its update.
-type conversationRequest struct {
-	Metadata map[string]string `json:"metadata"`
-	Items    []any             `json:"items"`
-}
-
-func readConversation(body []byte) (r conversationRequest, err error) {
-	if len(body) == 0 {
-		return r, nil
-	}
-	if err := decode(body, &r); err != nil {
-		return r, err
-	}
-	if len(r.Metadata) > maxMetadata {
-		return r, refuse("metadata", "invalid_value", "metadata may have at most 16 keys.")
-	}
-	if title, named := r.Metadata["title"]; named {
-		if r.Metadata["title"] = protocol.Line(title); len(r.Metadata["title"]) > protocol.MaxTitle {
-			return r, refuse("metadata.title", "invalid_value", "metadata.title is too long.")
-		}
-	}
-	if len(r.Items) > 0 {
-		return r, errItems
-	}
-	return r, nil
-}
-
-// errItems refuses items that are put into a conversation: nothing that nobody has said gets
-// into a log.
-var errItems = unsupported("items", "Items cannot be put into a conversation: what is in it was said in it. Give instructions with a response instead.")
 
 // createConversation is POST /v1/conversations. metadata.title is the session's title, and
 // metadata.session its name.
@@ -49,7 +19,7 @@ func (a *api) createConversation(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	r, err := readConversation(body)
+	r, err := request.ReadConversation(body)
 	if err != nil {
 		return err
 	}
@@ -60,7 +30,7 @@ func (a *api) createConversation(c *fiber.Ctx) error {
 	create := protocol.Create{Create: conversation.Create{Title: r.Metadata["title"]}}
 	switch name := r.Metadata["session"]; {
 	case len(name) > protocol.MaxClientMsgID:
-		return refuse("metadata.session", "invalid_value", "The name of a session may have at most 128 bytes.")
+		return request.Refuse("metadata.session", "invalid_value", "The name of a session may have at most 128 bytes.")
 	case name != "":
 		create.ClientID = name
 	case repeatable:
@@ -87,7 +57,7 @@ func (a *api) conversationOf(ctx context.Context, c *fiber.Ctx) (key conversatio
 		_, err = a.Visible(ctx, who, key)
 	}
 	if err != nil {
-		err = notFound("conversation_id", "Conversation with id '"+excerpt(id)+"' not found.", err)
+		err = notFound("conversation_id", "Conversation with id '"+request.Excerpt(id)+"' not found.", err)
 	}
 	return key, err
 }
@@ -127,7 +97,7 @@ func (a *api) updateConversation(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	r, err := readConversation(body)
+	r, err := request.ReadConversation(body)
 	if err != nil {
 		return err
 	}
@@ -197,7 +167,7 @@ func (a *api) getItem(c *fiber.Ctx) error {
 		return err
 	}
 	if len(list.list) == 0 {
-		return &refusal{status: fiber.StatusNotFound, param: "item_id", message: "Item with id '" + excerpt(id) + "' not found."}
+		return &request.Refusal{Status: fiber.StatusNotFound, Param: "item_id", Message: "Item with id '" + request.Excerpt(id) + "' not found."}
 	}
 	return c.JSON(list.list[0].item)
 }
@@ -215,7 +185,7 @@ func (a *api) refused(refusal error) fiber.Handler {
 }
 
 // errNoDelete refuses to take one item out of a log.
-var errNoDelete = &refusal{status: fiber.StatusMethodNotAllowed, code: "not_supported", message: "An item cannot be deleted by itself: delete its conversation, which erases all of it."}
+var errNoDelete = &request.Refusal{Status: fiber.StatusMethodNotAllowed, Code: "not_supported", Message: "An item cannot be deleted by itself: delete its conversation, which erases all of it."}
 
 // anyModel is the model of who does not choose: the agent that the session has, or the default one.
 const anyModel = "parley"

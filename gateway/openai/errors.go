@@ -7,29 +7,10 @@ import (
 	"parley/conversation"
 	"parley/gateway/door"
 	"parley/gateway/exchange"
+	"parley/gateway/openai/internal/request"
 
 	"github.com/gofiber/fiber/v2"
 )
-
-// refusal is an error that the API has a code, a parameter or a status of its own for.
-type refusal struct {
-	status  int
-	code    string
-	param   string
-	message string
-}
-
-func (r *refusal) Error() string { return r.message }
-
-// refuse is a refusal of a parameter with the API's usual status.
-func refuse(param, code, message string) error {
-	return &refusal{status: fiber.StatusBadRequest, code: code, param: param, message: message}
-}
-
-// unsupported refuses what would change the meaning of a request and cannot be done.
-func unsupported(param, message string) error {
-	return refuse(param, "unsupported_parameter", message)
-}
 
 // kept is the error of a request whose message is stored all the same. SDKs send a request again
 // by themselves after a conflict or an error of the server: it would be said a second time.
@@ -55,9 +36,9 @@ type failure struct {
 
 // failed makes of any error what the client is told, and the status.
 func failed(x *exchange.Exchange, err error) (f failure, status int, wait time.Duration) {
-	var own *refusal
+	var own *request.Refusal
 	if errors.As(err, &own) {
-		return failure{Message: own.message, Type: kindOf(own.status), Param: optional(own.param), Code: optional(own.code)}, own.status, 0
+		return failure{Message: own.Message, Type: kindOf(own.Status), Param: optional(own.Param), Code: optional(own.Code)}, own.Status, 0
 	}
 	e, status := x.Refused(err)
 	f = failure{Message: e.Message, Type: kindOf(status), Code: pointer(string(e.Code))}

@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"parley/conversation"
+	"parley/gateway/openai/internal/request"
 )
 
 // refused is false for an error that is not the client's.
 func refused(err error) bool {
-	var own *refusal
-	return errors.As(err, &own) && own.status >= 400 && own.status < 500 && own.message != ""
+	var own *request.Refusal
+	return errors.As(err, &own) && own.Status >= 400 && own.Status < 500 && own.Message != ""
 }
 
 // Whatever a request is, it is read or refused with a sentence, and what is read says something.
@@ -27,9 +28,9 @@ func FuzzReadCreate(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		r, w, err := readCreate(body)
+		r, w, err := request.ReadNewResponse(body)
 		held(t, w, err)
-		if err == nil && w.where.conversation != "" && r.Previous != "" {
+		if err == nil && w.Where.Conversation != "" && r.Previous != "" {
 			t.Error("two places for one message")
 		}
 	})
@@ -46,13 +47,13 @@ func FuzzReadCompletion(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		_, w, err := readCompletion(body)
+		_, w, err := request.ReadCompletion(body)
 		held(t, w, err)
 	})
 }
 
 // held fails unless a request was refused, or is one that the session can be told.
-func held(t *testing.T, w wanted, err error) {
+func held(t *testing.T, w request.Intent, err error) {
 	t.Helper()
 	if err != nil {
 		if !refused(err) {
@@ -60,12 +61,12 @@ func held(t *testing.T, w wanted, err error) {
 		}
 		return
 	}
-	for _, tool := range w.tools {
+	for _, tool := range w.Tools {
 		if callersTools([]conversation.ToolSpec{tool}) == nil {
 			t.Error("tools that are none")
 		}
 	}
-	if task, err := w.answered(); err == nil && len(w.answers) > 0 {
+	if task, err := answered(&w); err == nil && len(w.Answers) > 0 {
 		if _, ok := task.Session(); !ok {
 			t.Errorf("answers for the task %q", task)
 		}
@@ -78,11 +79,11 @@ func FuzzReadOthers(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		if _, err := readConversation(body); err != nil && !refused(err) {
+		if _, err := request.ReadConversation(body); err != nil && !refused(err) {
 			t.Errorf("it is not refused as a client's error: %v", err)
 		}
 		var r steerRequest
-		if err := decode(body, &r); err != nil && !refused(err) {
+		if err := request.Decode(body, &r); err != nil && !refused(err) {
 			t.Errorf("it is not refused as a client's error: %v", err)
 		}
 	})

@@ -6,6 +6,7 @@ import (
 
 	"parley/conversation"
 	"parley/gateway/exchange"
+	"parley/gateway/openai/internal/request"
 	"parley/gateway/service"
 )
 
@@ -85,6 +86,14 @@ func readCallID(id, prefix string) (task conversation.TaskID, what string, ok bo
 	task = conversation.TaskID(name)
 	_, named := task.Session()
 	return task, what, ok && named && what != ""
+}
+
+// readAnswered reads what an answer of a client is to.
+func readAnswered(a request.Given) (task conversation.TaskID, what string, ok bool) {
+	if a.Approval {
+		return readCallID(a.ID, approvalPrefix)
+	}
+	return readCallID(a.ID, callPrefix)
 }
 
 // approvalID names a question whether a call may be made, and the task that waits for it.

@@ -6,6 +6,7 @@ import (
 
 	"parley/conversation"
 	"parley/gateway/exchange"
+	"parley/gateway/openai/internal/request"
 
 	"github.com/gofiber/fiber/v2"
 )
@@ -41,7 +42,7 @@ func newItems(c *fiber.Ctx) (l *items, err error) {
 		l.asc = true
 	case "desc":
 	default:
-		return nil, refuse("order", "invalid_value", "order must be asc or desc.")
+		return nil, request.Refuse("order", "invalid_value", "order must be asc or desc.")
 	}
 	return l, nil
 }
@@ -134,7 +135,7 @@ func (l *items) put(id string, item any) {
 // page answers with the page.
 func (l *items) page(c *fiber.Ctx) error {
 	if l.after != "" && !l.passed {
-		return refuse("after", "invalid_value", "after must be the id of an item of this list.")
+		return request.Refuse("after", "invalid_value", "after must be the id of an item of this list.")
 	}
 	if !l.asc {
 		slices.Reverse(l.list)

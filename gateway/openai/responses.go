@@ -10,6 +10,7 @@ import (
 	"parley/conversation"
 	"parley/gateway/door"
 	"parley/gateway/exchange"
+	"parley/gateway/openai/internal/request"
 	"parley/gateway/service"
 
 	"github.com/gofiber/fiber/v2"
@@ -21,7 +22,7 @@ func (a *api) createResponse(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	r, w, err := readCreate(body)
+	r, w, err := request.ReadNewResponse(body)
 	if err != nil {
 		return err
 	}
@@ -29,7 +30,7 @@ func (a *api) createResponse(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	who, echo := door.Principal(c), r.echo(w)
+	who, echo := door.Principal(c), echo(r, w)
 	if r.Stream {
 		return keeps(a.stream(c, who, free, b, 0, echo))
 	}
@@ -47,7 +48,7 @@ func (a *api) createResponse(c *fiber.Ctx) error {
 
 // echo is what the answer to a request repeats of it. It is not stored, so who retrieves the
 // response later does not find it there.
-func (r createRequest) echo(w wanted) func(*response) {
+func echo(r request.NewResponse, w request.Intent) func(*response) {
 	return func(o *response) {
 		o.Background, o.Instructions = r.Background, r.Instructions
 		o.Previous, o.User = optional(r.Previous), optional(r.User)
@@ -56,7 +57,7 @@ func (r createRequest) echo(w wanted) func(*response) {
 				o.Metadata[name] = value
 			}
 		}
-		for _, t := range w.tools {
+		for _, t := range w.Tools {
 			o.Tools = append(o.Tools, map[string]any{"type": "function", "name": t.Name, "description": optional(t.Description), "parameters": t.Schema, "strict": false})
 		}
 	}
@@ -102,7 +103,7 @@ func (a *api) readNow(who *service.Principal, b begun) (*stretch, error) {
 }
 
 func notBegun(ref reference) error {
-	return &refusal{status: fiber.StatusNotFound, param: "response_id", message: "Response with id '" + ref.id() + "' not found."}
+	return &request.Refusal{Status: fiber.StatusNotFound, Param: "response_id", Message: "Response with id '" + ref.id() + "' not found."}
 }
 
 // wait waits until a response rests, for gateway.wait_max at most: then it is in progress still,
@@ -223,7 +224,7 @@ func (a *api) responseOf(ctx context.Context, c *fiber.Ctx) (b begun, err error)
 		return b, err
 	}
 	who := door.Principal(c)
-	missing := &refusal{status: fiber.StatusNotFound, param: "response_id", message: "Response with id '" + excerpt(id) + "' not found."}
+	missing := &request.Refusal{Status: fiber.StatusNotFound, Param: "response_id", Message: "Response with id '" + request.Excerpt(id) + "' not found."}
 	ref, ok := readReference(id)
 	if !ok {
 		return b, missing
@@ -262,7 +263,7 @@ func (a *api) getResponse(c *fiber.Ctx) error {
 	if q := c.Query("starting_after"); q != "" {
 		number, ok := exchange.ParseNumber(q)
 		if !ok {
-			return refuse("starting_after", "invalid_value", "starting_after must be the sequence_number of an event.")
+			return request.Refuse("starting_after", "invalid_value", "starting_after must be the sequence_number of an event.")
 		}
 		after = number
 	}
@@ -308,7 +309,7 @@ func (a *api) cancelResponse(c *fiber.Ctx) error {
 	return answerWith(c, s, nil)
 }
 
-var errCancel = refuse("", "response_not_cancellable", "Cannot cancel a response that has ended.")
+var errCancel = request.Refuse("", "response_not_cancellable", "Cannot cancel a response that has ended.")
 
 // wentOn is true of a response whose task has gone on behind it: it was answered, and what works
 // now is another response.
@@ -335,8 +336,8 @@ func (a *api) deleteResponse(c *fiber.Ctx) error {
 	if _, err := a.responseOf(ctx, c); err != nil {
 		return err
 	}
-	return &refusal{status: fiber.StatusMethodNotAllowed, code: "not_supported",
-		message: "A response cannot be deleted by itself: delete its conversation, which erases all of it."}
+	return &request.Refusal{Status: fiber.StatusMethodNotAllowed, Code: "not_supported",
+		Message: "A response cannot be deleted by itself: delete its conversation, which erases all of it."}
 }
 
 // inputItems is GET /v1/responses/:id/input_items: what was said to the response.
@@ -375,7 +376,7 @@ func atLeast(c *fiber.Ctx, name string, least, usual, most int) (int, error) {
 	}
 	n, err := strconv.Atoi(q)
 	if err != nil || n < least || n > most {
-		return 0, refuse(name, "invalid_value", name+" must be a whole number from "+strconv.Itoa(least)+" to "+strconv.Itoa(most)+".")
+		return 0, request.Refuse(name, "invalid_value", name+" must be a whole number from "+strconv.Itoa(least)+" to "+strconv.Itoa(most)+".")
 	}
 	return n, nil
 }

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"parley/gateway/exchange"
+	"parley/gateway/openai/internal/request"
 	"parley/gateway/service"
 
 	"github.com/gofiber/fiber/v2"
@@ -26,7 +27,7 @@ func Register(x *exchange.Exchange, r fiber.Router) {
 		{fiber.MethodPost, "/v1/conversations/:id", a.updateConversation},
 		{fiber.MethodDelete, "/v1/conversations/:id", a.deleteConversation},
 		{fiber.MethodGet, "/v1/conversations/:id/items", a.listItems},
-		{fiber.MethodPost, "/v1/conversations/:id/items", a.refused(errItems)},
+		{fiber.MethodPost, "/v1/conversations/:id/items", a.refused(request.ErrItems)},
 		{fiber.MethodGet, "/v1/conversations/:id/items/:item", a.getItem},
 		{fiber.MethodDelete, "/v1/conversations/:id/items/:item", a.refused(errNoDelete)},
 		{fiber.MethodPost, "/v1/chat/completions", a.createCompletion},

@@ -12,6 +12,7 @@ import (
 	"parley/conversation"
 	"parley/gateway/door"
 	"parley/gateway/exchange"
+	"parley/gateway/openai/internal/request"
 	"parley/gateway/protocol"
 	"parley/gateway/service"
 )
@@ -39,11 +40,11 @@ func (a *api) socket(s *door.Socket) {
 		lane := &lane{api: a, socket: s}
 		var e clientEvent
 		if !utf8.Valid(b) || json.Unmarshal(b, &e) != nil {
-			lane.refuse(refuse("", "invalid_json", "A message must be a JSON object with a type, in UTF-8."))
+			lane.refuse(request.Refuse("", "invalid_json", "A message must be a JSON object with a type, in UTF-8."))
 			continue
 		}
 		if len(e.StreamID) > maxStreamID {
-			lane.refuse(refuse("stream_id", "invalid_value", "stream_id may have at most "+strconv.Itoa(maxStreamID)+" bytes."))
+			lane.refuse(request.Refuse("stream_id", "invalid_value", "stream_id may have at most "+strconv.Itoa(maxStreamID)+" bytes."))
 			continue
 		}
 		lane.stream = e.StreamID
@@ -70,7 +71,7 @@ func (a *api) socket(s *door.Socket) {
 		case "response.steer":
 			lane.steer(b)
 		default:
-			lane.refuse(refuse("type", "unknown_event", "type must be response.create or response.steer."))
+			lane.refuse(request.Refuse("type", "unknown_event", "type must be response.create or response.steer."))
 		}
 	}
 	running.Wait()
@@ -112,7 +113,7 @@ func (l *lane) refuse(err error) {
 
 // create is POST /v1/responses. Events that are sent need no stream slot of their own: the socket has one.
 func (l *lane) create(body []byte) {
-	r, w, err := readCreate(body)
+	r, w, err := request.ReadNewResponse(body)
 	if err != nil {
 		l.refuse(err)
 		return
@@ -134,7 +135,7 @@ func (l *lane) create(body []byte) {
 	defer f.Close()
 	s := b.stretch()
 	sent := true
-	s.events = &events{echo: r.echo(w), send: func(event []byte) { sent = sent && l.send(event) }}
+	s.events = &events{echo: echo(r, w), send: func(event []byte) { sent = sent && l.send(event) }}
 	err = follow(l.socket.Context, f, l.Times.Comment, func(n *exchange.Note) bool {
 		s.add(n)
 		return sent && !s.rests()
@@ -171,12 +172,12 @@ func (l *lane) steer(body []byte) {
 			raw(o, "error", map[string]string{"type": "invalid_request_error", "code": code, "message": message})
 		})
 	}
-	if err := decode(body, &r); err != nil {
+	if err := request.Decode(body, &r); err != nil {
 		fail(steerBadInput, err.Error())
 		return
 	}
-	w := wanted{mode: conversation.ModeSteer}
-	if err := readInput(r.Input, &w); err != nil {
+	w := request.Intent{Mode: conversation.ModeSteer}
+	if err := request.ReadInput(r.Input, &w); err != nil {
 		fail(steerBadInput, err.Error())
 		return
 	}
@@ -209,12 +210,12 @@ func (l *lane) steer(body []byte) {
 		return
 	}
 	var got conversation.Receipt
-	if len(w.answers) > 0 {
+	if len(w.Answers) > 0 {
 		got, err = l.answer(ctx, who, view, &w)
 	} else {
-		files, failed := l.upload(ctx, who, key, w.files)
+		files, failed := l.upload(ctx, who, key, w.Files)
 		if err = failed; err == nil {
-			got, err = l.Say(ctx, who, key, exchange.Said{Via: conversation.ViaOpenAI, ID: conversation.ClientMsgID("srv-" + rand.Text()), Text: w.said, Files: files, Mode: conversation.ModeSteer})
+			got, err = l.Say(ctx, who, key, exchange.Said{Via: conversation.ViaOpenAI, ID: conversation.ClientMsgID("srv-" + rand.Text()), Text: w.Said, Files: files, Mode: conversation.ModeSteer})
 		}
 	}
 	if err != nil {
@@ -224,7 +225,7 @@ func (l *lane) steer(body []byte) {
 	steer := map[string]string{"id": "steer_" + string(got.Message), "previous_response_id": r.Previous}
 	var missing []any
 	for _, q := range view.Questions {
-		if q.Task == ref.task && len(w.answers) == 0 && callers(view, q.Asked.Call) {
+		if q.Task == ref.task && len(w.Answers) == 0 && callers(view, q.Asked.Call) {
 			missing = append(missing, map[string]string{"type": "function_call_output", "call_id": callID(q.Task, q.Asked.Call)})
 		}
 	}

@@ -1,4 +1,4 @@
-package openai
+package request
 
 import (
 	"bytes"
@@ -14,9 +14,9 @@ import (
 	"parley/gateway/attach"
 )
 
-// createRequest is the body of POST /v1/responses, as far as it counts here. What only tunes a
+// NewResponse is the body of POST /v1/responses, as far as it counts here. What only tunes a
 // model (temperature and the like) is taken and has no effect: the agent's own settings hold.
-type createRequest struct {
+type NewResponse struct {
 	Input        json.RawMessage   `json:"input"`
 	Instructions *string           `json:"instructions"`
 	Model        string            `json:"model"`
@@ -45,33 +45,32 @@ type tool struct {
 	Function    *tool           `json:"function"`
 }
 
-// wanted is what a request comes to: what is said, answered and set, and where.
-type wanted struct {
-	where        where
-	said         string
-	files        []attach.Upload
-	answers      []answer
-	model        string
-	instructions *string                 // nil = as the session has them
-	tools        []conversation.ToolSpec // nil = none
-	mode         conversation.Mode
-	history      string // what a client without a session says was said before
+// Intent is what a request comes to: what is said, answered and set, and where.
+type Intent struct {
+	Where        Where
+	Said         string
+	Files        []attach.Upload
+	Answers      []Given
+	Model        string
+	Instructions *string                 // nil = as the session has them
+	Tools        []conversation.ToolSpec // nil = none
+	Mode         conversation.Mode
+	History      string // what a client without a session says was said before
 }
 
-// where is the session that a request is about: the first of these that is named.
-type where struct {
-	conversation string // an id
-	previous     string // a response
-	name         string // metadata.session
-	user         string
+// Where is the session that a request is about: the first of these that is named.
+type Where struct {
+	Conversation string // an id
+	Previous     string // a response
+	Name         string // metadata.session
+	User         string
 }
 
-// answer is a result of the caller's own tool, or an approval.
-type answer struct {
-	id       string // of the call, or of the request
-	prefix   string
-	text     string
-	repeated string // what makes the answer the same when it comes twice
+// Given is a result of the caller's own tool, or an approval.
+type Given struct {
+	ID       string // of the call, or of the request
+	Approval bool
+	Text     string // never blank
 }
 
 // Bounds of a request, besides limits.body_bytes.
@@ -80,45 +79,47 @@ const (
 	maxMetadata = 16
 )
 
-func readCreate(body []byte) (r createRequest, w wanted, err error) {
-	if err := decode(body, &r); err != nil {
+// ReadNewResponse reads a body, and makes of it what is wanted.
+func ReadNewResponse(body []byte) (r NewResponse, w Intent, err error) {
+	if err := Decode(body, &r); err != nil {
 		return r, w, err
 	}
 	switch {
 	case len(r.Prompt) > 0 && string(r.Prompt) != "null":
-		return r, w, unsupported("prompt", "Prompt templates are not supported: agents have their prompts from the server's configuration, and instructions add to them.")
+		return r, w, Unsupported("prompt", "Prompt templates are not supported: agents have their prompts from the server's configuration, and instructions add to them.")
 	case r.Text != nil && r.Text.Format != nil && r.Text.Format.Type != "" && r.Text.Format.Type != "text":
-		return r, w, unsupported("text.format", "Only text.format.type \"text\" is supported.")
+		return r, w, Unsupported("text.format", "Only text.format.type \"text\" is supported.")
 	case len(r.Metadata) > maxMetadata:
-		return r, w, refuse("metadata", "invalid_value", "metadata may have at most 16 keys.")
+		return r, w, Refuse("metadata", "invalid_value", "metadata may have at most 16 keys.")
 	}
-	if w.where.conversation, err = conversationOf(r.Conversation); err != nil {
+	if w.Where.Conversation, err = conversationOf(r.Conversation); err != nil {
 		return r, w, err
 	}
-	w.where.previous, w.where.name, w.where.user = r.Previous, r.Metadata["session"], r.User
-	if w.where.conversation != "" && w.where.previous != "" {
-		return r, w, refuse("previous_response_id", "mutually_exclusive_parameters", "Only one of previous_response_id and conversation may be given.")
+	w.Where.Previous, w.Where.Name, w.Where.User = r.Previous, r.Metadata["session"], r.User
+	if w.Where.Conversation != "" && w.Where.Previous != "" {
+		return r, w, Refuse("previous_response_id", "mutually_exclusive_parameters", "Only one of previous_response_id and conversation may be given.")
 	}
-	if w.mode, err = modeOf(r.Metadata); err != nil {
+	if w.Mode, err = modeOf(r.Metadata); err != nil {
 		return r, w, err
 	}
-	if w.tools, err = functions(r.Tools, r.ToolChoice); err != nil {
+	if w.Tools, err = functions(r.Tools, r.ToolChoice); err != nil {
 		return r, w, err
 	}
-	w.model, w.instructions = r.Model, r.Instructions
-	return r, w, readInput(r.Input, &w)
+	w.Model, w.Instructions = r.Model, r.Instructions
+	return r, w, ReadInput(r.Input, &w)
 }
 
-func decode(body []byte, v any) error {
+// Decode reads a body that is one JSON value. Members that v does not know are passed over.
+func Decode(body []byte, v any) error {
 	if len(body) == 0 {
-		return refuse("", "invalid_json", "The body must be a JSON object.")
+		return Refuse("", "invalid_json", "The body must be a JSON object.")
 	}
 	d := json.NewDecoder(bytes.NewReader(body))
 	if err := d.Decode(v); err != nil {
-		return refuse("", "invalid_json", "The body could not be read as JSON of the expected shape: "+jsonTrouble(err))
+		return Refuse("", "invalid_json", "The body could not be read as JSON of the expected shape: "+jsonTrouble(err))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return refuse("", "invalid_json", "The body must be one JSON object.")
+		return Refuse("", "invalid_json", "The body must be one JSON object.")
 	}
 	return nil
 }
@@ -144,9 +145,11 @@ func conversationOf(raw json.RawMessage) (string, error) {
 	if json.Unmarshal(raw, &id) == nil {
 		return id, nil
 	}
-	var object conversationRef
+	var object struct {
+		ID string `json:"id"`
+	}
 	if json.Unmarshal(raw, &object) != nil || object.ID == "" {
-		return "", refuse("conversation", "invalid_type", "conversation must be an id, or an object with an id.")
+		return "", Refuse("conversation", "invalid_type", "conversation must be an id, or an object with an id.")
 	}
 	return object.ID, nil
 }
@@ -160,7 +163,7 @@ func modeOf(metadata map[string]string) (conversation.Mode, error) {
 	}
 	mode, ok := conversation.ParseMode(word)
 	if !ok {
-		return 0, refuse("metadata.mode", "invalid_value", "metadata.mode must be steer, queue, collect, interrupt or reject.")
+		return 0, Refuse("metadata.mode", "invalid_value", "metadata.mode must be steer, queue, collect, interrupt or reject.")
 	}
 	return mode, nil
 }
@@ -170,14 +173,14 @@ func functions(tools []tool, choice json.RawMessage) ([]conversation.ToolSpec, e
 	var word string
 	if len(choice) > 0 && string(choice) != "null" {
 		if json.Unmarshal(choice, &word) != nil || word != "auto" && word != "none" {
-			return nil, unsupported("tool_choice", "tool_choice may be auto or none: which tools are called is the agent's decision.")
+			return nil, Unsupported("tool_choice", "tool_choice may be auto or none: which tools are called is the agent's decision.")
 		}
 	}
 	var specs []conversation.ToolSpec
 	for i := range tools {
 		t := tools[i]
 		if t.Type != "function" {
-			return nil, unsupported(fmt.Sprintf("tools[%d].type", i), "Only tools of the type \"function\" can come with a request; the server's own are configured with its agents.")
+			return nil, Unsupported(fmt.Sprintf("tools[%d].type", i), "Only tools of the type \"function\" can come with a request; the server's own are configured with its agents.")
 		}
 		if t.Function != nil {
 			t = *t.Function
@@ -203,21 +206,21 @@ type inputItem struct {
 	Approve bool            `json:"approve"`
 }
 
-// readInput reads the input: a text, or items. Where it holds a whole conversation, what comes
+// ReadInput reads the input: a text, or items. Where it holds a whole conversation, what comes
 // behind the assistant's last word is said; the rest is history.
-func readInput(raw json.RawMessage, w *wanted) error {
+func ReadInput(raw json.RawMessage, w *Intent) error {
 	if len(raw) == 0 || string(raw) == "null" {
-		return refuse("input", "missing_required_parameter", "Missing required parameter: 'input'.")
+		return Refuse("input", "missing_required_parameter", "Missing required parameter: 'input'.")
 	}
-	if json.Unmarshal(raw, &w.said) == nil {
+	if json.Unmarshal(raw, &w.Said) == nil {
 		return nil
 	}
 	var items []inputItem
 	if err := json.Unmarshal(raw, &items); err != nil {
-		return refuse("input", "invalid_type", "input must be a text, or a list of items: "+jsonTrouble(err))
+		return Refuse("input", "invalid_type", "input must be a text, or a list of items: "+jsonTrouble(err))
 	}
 	if len(items) > maxItems {
-		return refuse("input", "too_many_items", "input has too many items.")
+		return Refuse("input", "too_many_items", "input has too many items.")
 	}
 	var said, history, system []string
 	for i, item := range items {
@@ -230,57 +233,66 @@ func readInput(raw json.RawMessage, w *wanted) error {
 			}
 			switch item.Role {
 			case "user":
-				said, w.files = append(said, text), append(w.files, files...)
+				said, w.Files = append(said, text), append(w.Files, files...)
 			case "assistant":
 				history = append(history, quoted("User", said)...)
 				history = append(history, quoted("Assistant", []string{text})...)
-				said, w.files, w.answers = nil, nil, nil
+				said, w.Files, w.Answers = nil, nil, nil
 			case "system", "developer":
 				if len(files) > 0 {
 					return errNoFiles(param)
 				}
 				system = append(system, text)
 			default:
-				return refuse(param+".role", "invalid_value", "role must be user, assistant, system or developer.")
+				return Refuse(param+".role", "invalid_value", "role must be user, assistant, system or developer.")
 			}
 		case "function_call", "mcp_approval_request":
 			history = append(history, quoted("User", said)...)
-			said, w.files, w.answers = nil, nil, nil
+			said, w.Files, w.Answers = nil, nil, nil
 		case "function_call_output":
 			text, err := readText(param+".output", item.Output)
 			if err != nil {
 				return err
 			}
-			w.answers = append(w.answers, answer{id: item.CallID, prefix: callPrefix, text: text, repeated: item.CallID})
+			w.Answers = append(w.Answers, Given{ID: item.CallID, Text: notBlank(text)})
 		case "mcp_approval_response":
 			text := `{"approve":false}`
 			if item.Approve {
 				text = `{"approve":true}`
 			}
-			w.answers = append(w.answers, answer{id: item.Request, prefix: approvalPrefix, text: text, repeated: item.Request})
+			w.Answers = append(w.Answers, Given{ID: item.Request, Approval: true, Text: notBlank(text)})
 		case "reasoning", "item_reference", "mcp_list_tools", "compaction":
 			// of answers before: nothing is said with it
 		default:
-			return unsupported(param+".type", fmt.Sprintf("Items of the type %q are not supported.", excerpt(item.Type)))
+			return Unsupported(param+".type", fmt.Sprintf("Items of the type %q are not supported.", Excerpt(item.Type)))
 		}
 	}
-	w.said = strings.Join(said, "\n\n")
-	w.history = strings.Join(history, "\n")
+	w.Said = strings.Join(said, "\n\n")
+	w.History = strings.Join(history, "\n")
 	w.addInstructions(system)
-	if w.said == "" && len(w.files) == 0 && len(w.answers) == 0 {
-		return refuse("input", "missing_required_parameter", "input has nothing that a user says: it must end with a message of the user, a function_call_output or an mcp_approval_response.")
+	if w.Said == "" && len(w.Files) == 0 && len(w.Answers) == 0 {
+		return Refuse("input", "missing_required_parameter", "input has nothing that a user says: it must end with a message of the user, a function_call_output or an mcp_approval_response.")
 	}
 	return nil
 }
 
-func (w *wanted) addInstructions(system []string) {
+// notBlank is the text of an answer: one is never blank.
+func notBlank(text string) string {
+	if conversation.IsBlank(text) {
+		return `""`
+	}
+	return text
+}
+
+func (w *Intent) addInstructions(system []string) {
 	if len(system) == 0 {
 		return
 	}
-	if w.instructions != nil && *w.instructions != "" {
-		system = append([]string{*w.instructions}, system...)
+	if w.Instructions != nil && *w.Instructions != "" {
+		system = append([]string{*w.Instructions}, system...)
 	}
-	w.instructions = pointer(strings.Join(system, "\n\n"))
+	text := strings.Join(system, "\n\n")
+	w.Instructions = &text
 }
 
 // quoted are lines of a conversation before.
@@ -290,8 +302,6 @@ func quoted(who string, texts []string) (lines []string) {
 	}
 	return lines
 }
-
-func excerpt(s string) string { return conversation.Excerpt(s, 40) }
 
 // content is a piece of a message.
 type content struct {
@@ -313,7 +323,7 @@ func readContent(param string, raw json.RawMessage) (text string, files []attach
 	}
 	var pieces []content
 	if err := json.Unmarshal(raw, &pieces); err != nil {
-		return "", nil, refuse(param, "invalid_type", "content must be a text, or a list of pieces: "+jsonTrouble(err))
+		return "", nil, Refuse(param, "invalid_type", "content must be a text, or a list of pieces: "+jsonTrouble(err))
 	}
 	var texts []string
 	for i, p := range pieces {
@@ -339,7 +349,7 @@ func readContent(param string, raw json.RawMessage) (text string, files []attach
 			}
 			files = append(files, file)
 		default:
-			return "", nil, unsupported(param+".type", fmt.Sprintf("Content of the type %q is not supported.", excerpt(p.Type)))
+			return "", nil, Unsupported(param+".type", fmt.Sprintf("Content of the type %q is not supported.", Excerpt(p.Type)))
 		}
 	}
 	return strings.Join(texts, "\n\n"), files, nil
@@ -355,7 +365,7 @@ func readText(param string, raw json.RawMessage) (string, error) {
 }
 
 func errNoFiles(param string) error {
-	return unsupported(param, "Files can come with messages of the user only.")
+	return Unsupported(param, "Files can come with messages of the user only.")
 }
 
 // imageURL is the address of a picture: in Chat Completions it is within an object.
@@ -375,11 +385,11 @@ func dataURL(param, url, name string) (attach.Upload, error) {
 	head, data, ok := strings.Cut(url, ",")
 	kind, encoded := strings.CutSuffix(strings.TrimPrefix(head, "data:"), ";base64")
 	if !ok || !encoded || !strings.HasPrefix(head, "data:") {
-		return attach.Upload{}, unsupported(param, "Files must come as data URLs (data:TYPE;base64,…): the server fetches nothing, and has no files of its own.")
+		return attach.Upload{}, Unsupported(param, "Files must come as data URLs (data:TYPE;base64,…): the server fetches nothing, and has no files of its own.")
 	}
 	body, err := base64.StdEncoding.DecodeString(data)
 	if err != nil {
-		return attach.Upload{}, refuse(param, "invalid_value", "The data URL is not base64.")
+		return attach.Upload{}, Refuse(param, "invalid_value", "The data URL is not base64.")
 	}
 	if ending, _ := mime.ExtensionsByType(kind); len(ending) > 0 && !strings.Contains(name, ".") {
 		name += ending[0]
