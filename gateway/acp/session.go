@@ -67,8 +67,8 @@ type (
 type pending struct {
 	id     json.RawMessage
 	run    *exchange.Run
-	behind conversation.Seq // it may be answered when all up to there was seen
-	upto   conversation.Seq // the run has all up to there
+	behind conversation.Seq    // it may be answered when all up to there was seen
+	upto   conversation.Seq    // the run has all up to there
 	ends   conversation.TaskID // that was cancelled, and the log is about to say so
 }
 

@@ -38,10 +38,11 @@ const (
 
 // The codes of errors that the bridge itself answers with.
 const (
-	parseError    = -32700
-	tooLarge      = -32602
-	authRequired  = -32000
-	internalError = -32603
+	parseError     = -32700
+	invalidRequest = -32600
+	tooLarge       = -32602
+	authRequired   = -32000
+	internalError  = -32603
 )
 
 // inside is what ids of the bridge's own requests begin with.
@@ -339,6 +340,9 @@ func (b *bridge) fromEditor(text []byte) {
 	switch {
 	case !ok:
 		b.editor(failure(nil, parseError, "a line must be a JSON object"))
+		return
+	case !fitID(m.ID): // its answer would have another one, and it would be sent again for ever
+		b.editor(failure(nil, invalidRequest, "an id must be a string, a number or null, and short"))
 		return
 	case b.most > 0 && len(text) > b.most-1024:
 		if m.Method != "" && m.ID != nil {

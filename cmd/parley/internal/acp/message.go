@@ -4,7 +4,16 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"unicode/utf8"
 )
+
+// maxID bounds an id, in bytes; the server's bound is the same.
+const maxID = 256
+
+// fitID is true for an id that the server answers to: a string, a number or null.
+func fitID(id json.RawMessage) bool {
+	return len(id) <= maxID && (len(id) == 0 || id[0] == '"' || id[0] == '-' || id[0] >= '0' && id[0] <= '9' || id[0] == 'n')
+}
 
 // message is what the bridge reads of a message.
 type message struct {
@@ -38,7 +47,7 @@ type meta struct {
 
 // read reads a message. What stands in it beside what the bridge needs may be anything.
 func read(b []byte) (m message, ok bool) {
-	if !json.Valid(b) || len(bytes.TrimSpace(b)) == 0 || bytes.TrimSpace(b)[0] != '{' {
+	if !utf8.Valid(b) || !json.Valid(b) || len(bytes.TrimSpace(b)) == 0 || bytes.TrimSpace(b)[0] != '{' {
 		return m, false
 	}
 	_ = json.Unmarshal(b, &m) // a member of another type stays empty, and the server says what it thinks of it
@@ -74,11 +83,13 @@ func set(b []byte, value json.RawMessage, path ...string) []byte {
 		return b
 	}
 	object[path[0]] = set(object[path[0]], value, path[1:]...)
-	changed, err := json.Marshal(object)
-	if err != nil {
+	var changed bytes.Buffer
+	e := json.NewEncoder(&changed)
+	e.SetEscapeHTML(false) // what is not set stays as it is: an id, say
+	if e.Encode(object) != nil {
 		return b
 	}
-	return changed
+	return bytes.TrimSuffix(changed.Bytes(), []byte{'\n'})
 }
 
 // failure is an answer that says what is wrong.
