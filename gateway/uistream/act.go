@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"reflect"
+	"slices"
 
 	"parley/conversation"
 	"parley/gateway/attach"
@@ -48,7 +49,10 @@ func (a *api) say(ctx context.Context, c *fiber.Ctx, who *service.Principal, r *
 		create.Policy = conversation.Overrides{callerTools: r.Tools}
 	}
 	opened := false
-	if r.Answer != nil { // who answers does not open a chat
+	if err := a.fewEnough(files); err != nil {
+		return t, err
+	}
+	if r.Answer != nil || slices.ContainsFunc(files, file.uploaded) { // neither an answer nor an upload can be there before the chat
 		t.key, _, err = a.Find(ctx, who, r.ID)
 	} else {
 		t.key, opened, err = a.FindOrOpen(ctx, who, r.ID, create)
@@ -141,11 +145,16 @@ func (a *api) bring(ctx context.Context, who *service.Principal, v conversation.
 	return err
 }
 
+// fewEnough refuses a message with too many files.
+func (a *api) fewEnough(files []file) error {
+	if most := a.Limits.AttachmentsPerMessage; most > 0 && len(files) > most {
+		return conversation.Errorf(conversation.TooLarge, "a message may have at most %d attachments", most)
+	}
+	return nil
+}
+
 // upload stores the files that a message brings with it.
 func (a *api) upload(ctx context.Context, key conversation.SessionKey, files []file) (named []protocol.NamedFile, err error) {
-	if most := a.Limits.AttachmentsPerMessage; most > 0 && len(files) > most {
-		return nil, conversation.Errorf(conversation.TooLarge, "a message may have at most %d attachments", most)
-	}
 	for _, f := range files {
 		if f.body != nil {
 			stored, _, err := a.Files.Upload(ctx, key, attach.Upload{Name: f.named.Name, Type: f.kind, Body: f.body})

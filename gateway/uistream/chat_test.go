@@ -690,3 +690,16 @@ func TestDelegation(t *testing.T) {
 	r.call("POST", "/api/ui/chat", says(string(below.Session), "u1", "Hello", ""), ann...).want(403)
 	r.call("POST", path+"/stop", "", ann...).want(403)
 }
+
+// A first message that cannot be taken opens no chat.
+func TestRefusedFileOpensNoChat(t *testing.T) {
+	r := begin(t, func(c *gateway.Config, _ *gateway.Deps) { c.Limits.AttachmentsPerMessage = 1 })
+	file := func(url string) string { return `{"type":"file","mediaType":"text/plain","url":"` + url + `"}` }
+	inside := file("data:text/plain;base64,aGVsbG8=")
+	for parts, status := range map[string]int{
+		file("/api/blobs/" + strings.Repeat("0", 64)): 404, inside + "," + inside: 413,
+	} {
+		r.call("POST", "/api/ui/chat", `{"id":"new","messages":[{"id":"u1","role":"user","parts":[`+parts+`]}]}`).want(status)
+		r.call("GET", "/api/ui/chat/new", "").want(404)
+	}
+}

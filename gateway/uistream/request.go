@@ -186,6 +186,8 @@ type file struct {
 	body  []byte // nil: it was uploaded
 }
 
+func (f file) uploaded() bool { return f.body == nil }
+
 // files are those of the message.
 func (m *uiMessage) files() (files []file, err *conversation.Error) {
 	for i := range m.Parts {

@@ -21,7 +21,7 @@ func TestIDs(t *testing.T) {
 // What no server can answer under its id is refused here: it would be sent again for ever.
 func TestWrongIDs(t *testing.T) {
 	s := serve(t)
-	editor, there, c, stop := begun(t, s)
+	editor, _, c, stop := begun(t, s)
 	defer stop()
 	for _, line := range []string{
 		`{"jsonrpc":"2.0","id":{},"method":"x"}`, `{"jsonrpc":"2.0","id":[1],"method":"x"}`, `{"jsonrpc":"2.0","id":true,"method":"x"}`,
@@ -31,7 +31,7 @@ func TestWrongIDs(t *testing.T) {
 		editor.hears(`"id":null`, `"error"`)
 	}
 	_ = c.CloseNow()
-	there, _ = s.next()
+	there, _ := s.next()
 	there.hears("initialize")
 	there.hears("session/resume")
 	editor.says(`{"jsonrpc":"2.0","id":6,"method":"session/list","params":{}}`)
