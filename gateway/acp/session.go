@@ -33,6 +33,7 @@ type session struct {
 	synced  bool
 	begins  []attach // that are answered when all that was stored has been told
 	prompts []*pending
+	rested  conversation.TaskID // of the prompt that was answered last, if its task waits for an answer
 	open    []*question
 	known   map[conversation.CallID]bool // calls that wait for an approval, as the client knows
 	ending  []json.RawMessage            // requests to close, which are answered when no prompt is left
@@ -410,6 +411,10 @@ func (s *session) answers(ctx context.Context, own ownMeta) conversation.Questio
 func (s *session) cancel(prompt json.RawMessage) {
 	ctx, done := s.deadline()
 	defer done()
+	if waits := func(q *question) bool { return q.Task == s.rested }; prompt == nil && s.rested != "" && slices.ContainsFunc(s.open, waits) {
+		// The client has dismissed the question first, and the prompt was answered for that.
+		_, _ = s.c.x.Cancel(ctx, s.c.socket.Who, s.key, s.rested, "", "cancelled by the client")
+	}
 	for _, p := range s.prompts {
 		if prompt == nil || string(prompt) == string(p.id) {
 			// What cannot be cancelled goes on, and the prompt is answered when it rests.

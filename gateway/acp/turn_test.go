@@ -105,3 +105,18 @@ func TestRepeatedAroundAQuestion(t *testing.T) {
 		want(t, last(c.until(`"id":"b"`)), `"stopReason":"end_turn"`, `"status":"COMPLETE"`)
 	}
 }
+
+// The order in which an editor ends a turn and dismisses what it was asked in it is its own.
+func TestDismissedThenCancelled(t *testing.T) {
+	r := begin(t)
+	key := r.sessions.Open("S", "local")
+	c := r.editor("", forms)
+	c.prompt("p", "S", "Go", "")
+	c.until(`"status":"RUNNING"`)
+	r.sessions.Model(key, conversation.Item{Kind: conversation.ItemCall, ID: "k1", Tool: "askUser", Args: `{"question":"Which?"}`})
+	asked := last(c.until("elicitation/create"))
+	id, _ := between(asked, `"id":"`, `"`)
+	c.write(`{"jsonrpc":"2.0","id":"` + id + `","result":{"action":"cancel"}}`)
+	c.write(`{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"S"}}`)
+	c.until(`"status":"CANCELLED"`)
+}

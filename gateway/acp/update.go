@@ -344,6 +344,9 @@ func appendAbout(o *protocol.Object, q *question) {
 // result answers a prompt.
 func (s *session) result(p *pending) {
 	r := p.run
+	if s.rested = ""; len(r.Waits()) > 0 {
+		s.rested = r.Task
+	}
 	if f := failed(r); f != nil {
 		if p.id != nil {
 			s.c.refuse(p.id, f)
