@@ -3,6 +3,7 @@ package a2a
 import (
 	"cmp"
 	"context"
+	"strings"
 
 	"parley/conversation"
 	"parley/gateway/attach"
@@ -214,19 +215,28 @@ func asksFirst(v conversation.View, task conversation.TaskID) conversation.Quest
 	return cmp.Or(first, result)
 }
 
+// maxLate is how many events behind the end of a task a message of it is looked for.
+const maxLate = 1000
+
 // again finds a message that is said again to a task which takes no messages now: what came of the
-// first delivery is told.
+// first delivery is told. It may have come too late for the task, and have one of its own.
 func (a *api) again(ctx context.Context, who *service.Principal, row conversation.TaskRow, said exchange.Said) (conversation.Receipt, error) {
-	for e, err := range a.Events(ctx, row.Key, row.First-1, 0) {
+	before := conversation.Seq(0)
+	if row.Status.Ended() && row.Last > 0 {
+		before = row.Last + maxLate
+	}
+	for e, err := range a.Events(ctx, row.Key, row.First-1, before) {
 		if err != nil {
 			return conversation.Receipt{}, err
 		}
-		if b, is := e.Body.(conversation.MessageAccepted); is && e.Task == row.Task && b.ClientMsgID == said.ID && b.Author == who.User {
-			return conversation.Receipt{Message: b.Message, Task: row.Task, Seq: e.Seq, Duplicate: true}, nil
+		b, is := e.Body.(conversation.MessageAccepted)
+		if !is || b.ClientMsgID != said.ID || b.Author != who.User {
+			continue
 		}
-		if row.Status.Ended() && e.Seq >= row.Last {
-			break
+		if strings.TrimSpace(b.Text) != strings.TrimSpace(said.Text) {
+			return conversation.Receipt{}, conversation.Errorf(conversation.Conflict, "the id was used for another text")
 		}
+		return conversation.Receipt{Message: b.Message, Task: e.Task, Seq: e.Seq, Duplicate: true}, nil
 	}
 	return conversation.Receipt{}, refuse(unsupported, "the task %s has ended, and takes no messages: leave message.taskId out to begin another one in its context", row.Task)
 }

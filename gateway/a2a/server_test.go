@@ -262,6 +262,30 @@ func TestSteer(t *testing.T) {
 	})
 }
 
+// A message for a task that has ended is taken for what was said under its id before: also where
+// that came too late for the task, and got one of its own.
+func TestAgain(t *testing.T) {
+	both(t, func(t *testing.T, binding string) {
+		r := start(t, binding)
+		w := r.request("SendMessage", atOnce("u1", "Hello", "")).task()
+		r.model(w, text("Good day"))
+		late := r.request("SendMessage", atOnce("u2", "And that", `,"contextId":"`+w.ContextID+`"`)).task()
+		for _, c := range []struct{ id, text, task string }{
+			{"u1", "Hello", w.ID}, {"u1", "Goodbye", "INVALID_PARAMS"},
+			{"u2", "And that", late.ID}, {"u2", "And this", "INVALID_PARAMS"}, {"u3", "And that", "UNSUPPORTED_OPERATION"},
+		} {
+			a := r.request("SendMessage", atOnce(c.id, c.text, `,"taskId":"`+w.ID+`"`))
+			if strings.HasPrefix(c.task, "t") {
+				if got := a.task(); got.ID != c.task {
+					t.Errorf("%s: %q is told as %+v", c.id, c.text, got)
+				}
+			} else if reason, text := a.refused(); reason != c.task {
+				t.Errorf("%s: %q: %s", c.id, c.text, text)
+			}
+		}
+	})
+}
+
 // A message that its task has left over has another task, of which it is the history.
 func TestLeftOver(t *testing.T) {
 	both(t, func(t *testing.T, binding string) {
