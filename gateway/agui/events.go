@@ -65,7 +65,7 @@ type events struct {
 	open    string            // the text that streams
 	instead map[string]string // ids of texts that were dropped, and those of what came in their place
 	asks    map[conversation.QuestionID]openQuestion
-	names   map[conversation.MessageID]string // what their clients call messages
+	names   map[conversation.MessageID]string // what the user's clients call messages
 	shown   map[conversation.CallID]bool      // calls that were shown when they asked for their approval
 	given   map[conversation.CallID]bool      // calls of the client's tools whose results came over AG-UI
 	usage   []usage
@@ -196,13 +196,9 @@ func (e *events) add(n *exchange.Note) {
 
 // accepted shows what somebody else says, and answers, in its place among the others.
 func (e *events) accepted(b conversation.MessageAccepted) {
-	if b.Via == conversation.ViaAGUI {
-		if id, is := strings.CutPrefix(string(b.ClientMsgID), mark); is {
-			e.names[b.Message] = id
-			if b.Author == e.user {
-				return // the client has it
-			}
-		}
+	if name, is := nameOf(&b, e.user); is {
+		e.names[b.Message] = name
+		return // the client has it
 	}
 	if q, asked := e.asks[b.Question]; asked && q.call != nil {
 		if b.Via == conversation.ViaAGUI {
@@ -219,7 +215,16 @@ func (e *events) accepted(b conversation.MessageAccepted) {
 	e.whole(e.nameOf(b.Message), "user", name, b.Text, func(o *protocol.Object) { o.Text("via", b.Via.String()) })
 }
 
-// nameOf is what its client calls a message, or else its id.
+// nameOf is what a user's client calls a message that it has said. Those of other users may call
+// theirs the same.
+func nameOf(b *conversation.MessageAccepted, user conversation.UserID) (name string, is bool) {
+	if b.Via != conversation.ViaAGUI || b.Author != user {
+		return "", false
+	}
+	return strings.CutPrefix(string(b.ClientMsgID), mark)
+}
+
+// nameOf is what the client calls a message, or else its id.
 func (e *events) nameOf(m conversation.MessageID) string {
 	if name := e.names[m]; name != "" {
 		return name

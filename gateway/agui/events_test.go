@@ -76,6 +76,11 @@ func accepted(id, client, text string, via conversation.Via) conversation.Messag
 	return conversation.MessageAccepted{Message: conversation.MessageID(id), ClientMsgID: conversation.ClientMsgID(client), Author: "ann", Text: text, Via: via}
 }
 
+func by(user conversation.UserID, m conversation.MessageAccepted) conversation.MessageAccepted {
+	m.Author = user
+	return m
+}
+
 func answer(id, client string, q conversation.QuestionID, text string, via conversation.Via) conversation.MessageAccepted {
 	m := accepted(id, client, text, via)
 	m.Question, m.Disposition = q, conversation.Answered
@@ -204,6 +209,9 @@ var plays = map[string]play{
 		delta("1.1.0", 0, "One"), accepted("m2-S", "web", "And that", native), stepDone(1), conversation.PartialResponse{Part: says(1, "One", "1.1.0")}, step(2, 1), stepDone(2),
 		conversation.Event{Task: "t9-S", Body: conversation.PartialResponse{Part: conversation.Part{Message: "p9-S", Text: "Of another task"}}},
 		conversation.Response{Part: says(2, "Two", "")}, resolvedMessage("m2-S", conversation.ResolvedAnswered),
+	}, ends),
+	"others_call_it_the_same": of(begins, play{
+		by("bob", accepted("m2-S", "agui:u1", "And that", agui)), stepDone(1), conversation.Response{Part: says(1, "One", "")}, resolvedMessage("m2-S", conversation.ResolvedAnswered),
 	}, ends),
 	"cancelled": of(begins, play{
 		building, delta("1.1.0", 0, "Half"), conversation.TaskCancelling{By: conversation.ByUser, Reason: "enough"}, resolvedMessage("m1-S", conversation.ResolvedCancelled), status(running, cancelled),

@@ -18,7 +18,8 @@ const (
 // history is what a session's newest events make of its messages, up to where a run begins.
 type history struct {
 	session conversation.SessionID
-	whole   bool // it goes back to the session's first event
+	user    conversation.UserID // who is shown it
+	whole   bool                // it goes back to the session's first event
 	said    []said
 	at      map[string]int  // where in said a message is, by its id
 	known   map[string]bool // calls, and their results
@@ -46,9 +47,9 @@ type start struct {
 	said    bool             // by a message, which is the client's own
 }
 
-func newHistory(session conversation.SessionID, whole bool) *history {
+func newHistory(session conversation.SessionID, user conversation.UserID, whole bool) *history {
 	return &history{
-		session: session, whole: whole, at: map[string]int{}, known: map[string]bool{},
+		session: session, user: user, whole: whole, at: map[string]int{}, known: map[string]bool{},
 		message: map[conversation.MessageID]string{}, hidden: map[conversation.QuestionID]bool{}, begins: map[string]start{},
 	}
 }
@@ -62,7 +63,7 @@ func (h *history) add(n *exchange.Note, shown bool) {
 	case exchange.Accepted:
 		b := n.Event.Body.(conversation.MessageAccepted)
 		id := string(b.Message)
-		if name, is := strings.CutPrefix(string(b.ClientMsgID), mark); is && b.Via == conversation.ViaAGUI {
+		if name, is := nameOf(&b, h.user); is {
 			id = name
 		}
 		h.message[b.Message] = id

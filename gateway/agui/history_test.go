@@ -46,7 +46,7 @@ func told(have []message, snapshots [][]byte) string {
 
 // fold makes a history of a play, as if the run began behind its last event.
 func (p play) history(whole bool) *history {
-	h := newHistory("S", whole)
+	h := newHistory("S", "ann", whole)
 	f := exchange.NewFold(0, 0, false)
 	seq := conversation.Seq(0)
 	for _, x := range p {
@@ -105,6 +105,9 @@ func TestSnapshots(t *testing.T) {
 			name: "what lies before what is known stays as it is", play: three, later: true, have: "u u0 nought\na p0-S NOUGHT\nu u1 one\na p1-S ONE\nu u3 three",
 			want: "u0=nought p0-S=NOUGHT u1=one p1-S=ONE m2-S=two p2-S=TWO u3=three", count: 2,
 		},
+		{name: "another user calls a message the same", play: play{
+			accepted("m1-S", "agui:u1", "one", agui), by("bob", accepted("m2-S", "agui:u1", "two", agui)), partial(2, "TWO"),
+		}, have: "u u1 one", want: "u1=one m2-S=two p2-S=TWO", count: 1},
 		{name: "edited and taken back", play: play{
 			accepted("m1-S", "web", "one", native), conversation.MessageEdited{Message: "m1-S", Text: "ONE"}, accepted("m2-S", "web2", "two", native), conversation.MessageWithdrawn{Message: "m2-S"},
 		}, want: "m1-S=ONE", count: 1},

@@ -402,7 +402,7 @@ func (r *request) attach(ctx context.Context, m *message) (files []protocol.Name
 	return files, nil
 }
 
-func (r *request) ours(id string) bool { return newHistory(r.key.Session, false).ours(id) }
+func (r *request) ours(id string) bool { return newHistory(r.key.Session, r.who.User, false).ours(id) }
 
 // leave ends what the client gives up: it abandons interrupts, answers none, and says nothing
 // that is new. Beside something else they stay open: one answer must not end other questions.
@@ -531,7 +531,7 @@ func (r *request) history(ctx context.Context, until *start) (*history, error) {
 		}
 	}
 	since := max(last, historyEvents) - historyEvents
-	h := newHistory(r.key.Session, since == 0)
+	h := newHistory(r.key.Session, r.who.User, since == 0)
 	for n, err := range r.Notes(ctx, r.who, r.key, since, 0) {
 		if err != nil {
 			return nil, err
