@@ -389,10 +389,14 @@ func (a *api) await(ctx context.Context, c *fiber.Ctx, who *service.Principal, p
 	if err == nil {
 		return t, nil
 	}
-	if code := conversation.AsError(err).Code; waiting.Over() || code == conversation.Overloaded || code == conversation.Unavailable {
+	code := conversation.AsError(err).Code
+	if waiting.Over() || code == conversation.Overloaded || code == conversation.Unavailable {
 		again, cancel := a.Deadline() // nothing has failed: it is told as it is
 		defer cancel()
 		return a.read(again, who, p, row)
+	}
+	if code == conversation.NotFound {
+		err = errNoTask // its session is gone, or may not be read any more
 	}
 	return nil, err
 }

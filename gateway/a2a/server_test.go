@@ -707,3 +707,19 @@ func TestErased(t *testing.T) {
 		}
 	})
 }
+
+// Nor is it there for who waits for it.
+func TestErasedWhileOneWaits(t *testing.T) {
+	both(t, func(t *testing.T, binding string) {
+		r := start(t, binding, func(c *gateway.Config, _ *gateway.Deps) { c.Limits.WaitsPerAddress = 1 })
+		answers := make(chan *answer)
+		for range 2 { // of two that would wait, one does
+			go func() { answers <- r.request("SendMessage", says("u1", "Hello", "")) }()
+		}
+		w := (<-answers).task()
+		r.call("DELETE", "/api/sessions/"+w.Metadata.Parley.Session, "").want(204)
+		if reason, text := (<-answers).refused(); reason != "TASK_NOT_FOUND" {
+			t.Errorf("it is told %s", text)
+		}
+	})
+}
