@@ -300,7 +300,7 @@ func TestAgain(t *testing.T) {
 		}
 	}
 	other := r.request("POST", "/agui", input("mine", says(user("u1", "Something else")), nil))
-	if e := other.refusal(); other.status != 409 || e["code"] != "conflict" {
+	if e := other.refusal(); other.status != 409 || e["code"] != "conflict" || e["message"] != `the id "u1" was used for another message` {
 		t.Errorf("%d %v", other.status, e)
 	}
 }

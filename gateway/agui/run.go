@@ -301,6 +301,9 @@ func (r *request) tell(ctx context.Context, what, name string, question conversa
 	var refused *conversation.Error
 	switch {
 	case errors.As(err, &refused) && (refused.Code == conversation.QuestionNotOpen || refused.Code == conversation.Conflict || refused.Code == conversation.NotFound):
+		if refused.Code == conversation.Conflict {
+			refused = conversation.Errorf(conversation.Conflict, "it was answered with another text")
+		}
 		r.ignored = append(r.ignored, ignored{what: what, id: name, why: refused})
 		return nil
 	case err != nil:
@@ -325,6 +328,9 @@ func (r *request) say(ctx context.Context) error {
 			Via: conversation.ViaAGUI, ID: conversation.ClientMsgID(mark + m.ID), Text: m.Content.Text, Files: files,
 			Mode: r.in.Forwarded.Mode, TraceParent: r.trace,
 		})
+		if err != nil && conversation.AsError(err).Code == conversation.Conflict {
+			err = conversation.Errorf(conversation.Conflict, "the id %q was used for another message", conversation.Excerpt(m.ID, 64))
+		}
 		if err != nil {
 			return err
 		}
