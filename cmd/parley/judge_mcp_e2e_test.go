@@ -47,7 +47,7 @@ func TestJudgeMCPGo(t *testing.T) {
 		return text.Text, r
 	}
 	tools, err := s.ListTools(t.Context(), nil)
-	if err != nil || len(tools.Tools) != 4 {
+	if err != nil || len(tools.Tools) != 5 {
 		t.Errorf("%v %v", tools, err)
 	}
 	if text, _ := call("send_message", map[string]any{"session": "go", "text": "/say Hello"}); text != "Hello" {

@@ -1,14 +1,19 @@
 // Package mcp is a way in for hosts of the Model Context Protocol (https://modelcontextprotocol.io):
-// a server of it, over streamable HTTP at /mcp, made with the official SDK. Its tools say
-// something in a session and wait for the answer, read a session, answer what is asked and end
-// work; its resources are the sessions. docs/CLIENTS.md says what of parley is mapped, and how.
+// a server of it, over streamable HTTP at /mcp. Its tools say something in a session and wait for
+// the answer, read a session, answer what is asked and end work; its resources are the sessions.
+// docs/CLIENTS.md says what of parley is mapped, and how.
 //
-// What a host does is always a request of its own, with the credential that came with it. The
-// newest protocol has no sessions; of older ones the SDK keeps what a host has said of itself,
-// in memory, and a host whose session is gone begins another one, as the protocol has it. Nothing
-// of a conversation is in there: whatever is asked is made of the log.
+// The official SDK reads requests, checks them and writes results; the transport is ours, because
+// nothing of a host is kept between its requests. Each request is a connection of the SDK that ends
+// with its response. What a host has said of itself in older versions of the protocol comes back
+// with each request, sealed in its MCP session id ([host]); where a host stopped in an answer comes
+// back as the id of the last event that it has seen ([cursor]); which question a form was for is in
+// the id of the form. So any node, and the process after this one, goes on with a host. Two things
+// are kept in memory, and are lost without harm: which call a cancellation means ([calls]), and what
+// a host has subscribed to before its stream began ([watches]).
 //
-// [Register] adds the route. A request runs in the SDK's own goroutine, since the handler is one of
-// net/http; the goroutine of the HTTP library copies what it answers ([bridge]). A subscription to
-// a resource is a goroutine, until it ends or its MCP session does.
+// [Register] adds the routes. An answer that is whole at once is made in the goroutine of its
+// request, and the SDK's own, which end with it. An answer that may take long is a stream: one
+// goroutine writes it, one makes what is written, and one follows each session that is watched.
+// All have ended when the stream has.
 package mcp

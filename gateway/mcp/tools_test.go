@@ -36,9 +36,9 @@ func TestResult(t *testing.T) {
 	run.Status, run.How, run.Evidence = conversation.TaskComplete, conversation.ResolvedAnswered, conversation.EvidenceNamed
 	run.Texts = []*exchange.Item{{Text: "Hello", Part: conversation.Part{Message: "p1-S", InReplyTo: "m1-S"}}}
 	run.Questions = []*conversation.QuestionView{{Asked: conversation.Asked{Question: "q1", Text: "Which?"}}}
-	r, o, err := tools{}.result(conversation.SessionKey{Session: "S"}, run, "")
-	if err != nil || r.IsError {
-		t.Fatalf("%v %v", r, err)
+	r, o := result(conversation.SessionKey{Session: "S"}, run, "")
+	if r.IsError {
+		t.Fatal(r)
 	}
 	b, err := json.Marshal(o)
 	want := `{"session":"S","message":"m1-S","task":"t1-S","status":"COMPLETE","texts":[{"message":"p1-S","text":"Hello","in_reply_to":"m1-S"}],` +
@@ -51,16 +51,26 @@ func TestResult(t *testing.T) {
 	}
 }
 
-// The id of an MCP session is good for its user alone, and nobody can make one.
+// The id of an MCP session is good for its user alone, on every node with the same secret, and
+// nobody else can make one.
 func TestSessionIDs(t *testing.T) {
-	m := &way{secret: []byte("secret")}
 	ann, bob := &service.Principal{Tenant: "a", User: "ann"}, &service.Principal{Tenant: "a", User: "bob"}
-	id := m.sessionID(ann)
-	if !m.made(id, ann) || m.made(id, bob) || m.made("x", ann) || m.made("x."+m.sign("y", ann), ann) || m.made(id, &service.Principal{Tenant: "b", User: "ann"}) {
-		t.Error("it is taken for another's")
+	one, other := service.NewCursors([]byte("secret")), service.NewCursors([]byte("other"))
+	said := host{Version: "2025-11-25", Form: true, Nonce: "N"}
+	id := said.seal(one.For(ann, sealedHosts))
+	if h, ok := unseal(service.NewCursors([]byte("secret")).For(ann, sealedHosts), id); !ok || h != said {
+		t.Errorf("another node reads %+v %v", h, ok)
 	}
-	if other := (&way{secret: []byte("other")}); other.made(id, ann) {
-		t.Error("another process takes it")
+	for name, by := range map[string]service.ListCursors{
+		"another user": one.For(bob, sealedHosts), "a user of another tenant": one.For(&service.Principal{Tenant: "b", User: "ann"}, sealedHosts),
+		"other sessions": other.For(ann, sealedHosts), "a cursor of a list": one.For(ann, "sessions"),
+	} {
+		if h, ok := unseal(by, id); ok {
+			t.Errorf("%s reads %+v", name, h)
+		}
+	}
+	if _, ok := unseal(one.For(ann, sealedHosts), one.For(ann, sealedHosts).Hide("{}")); ok {
+		t.Error("an id without a nonce is taken")
 	}
 }
 

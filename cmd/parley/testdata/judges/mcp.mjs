@@ -15,7 +15,7 @@ const text = (r) => r.content[0].text;
 async function plain() {
   const client = await connect();
   const { tools } = await client.listTools();
-  equal('the tools', tools.map((t) => t.name).sort(), ['answer', 'cancel', 'read_session', 'send_message']);
+  equal('the tools', tools.map((t) => t.name).sort(), ['answer', 'cancel', 'list_sessions', 'read_session', 'send_message']);
   check('reading is marked as such', tools.find((t) => t.name === 'read_session').annotations.readOnlyHint === true);
   const r = await call(client, 'send_message', { session: 'mine', text: '/say Hello' });
   equal('it answers', [text(r), r.structuredContent.status, r.structuredContent.receipt.how], ['Hello', 'COMPLETE', 'answered']);
