@@ -37,6 +37,9 @@ func TestJudgeMCPGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
+	if v := s.InitializeResult().ProtocolVersion; v != "2026-07-28" {
+		t.Errorf("they speak %s", v)
+	}
 	call := func(name string, args map[string]any) (string, *mcp.CallToolResult) {
 		t.Helper()
 		r, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: name, Arguments: args})

@@ -84,29 +84,66 @@ async function resources() {
   await Promise.all([client.close(), other.close()]);
 }
 
+async function decides() {
+  const host = await connect({ elicitation: { form: {} } });
+  let action = 'decline';
+  const seen = [];
+  host.setRequestHandler(ElicitRequestSchema, async ({ params }) => (seen.push(params.message), { action }));
+  const left = await call(host, 'send_message', { session: 'left', text: '/ask Really?\n/say $reply' });
+  equal('a form that is put away leaves the question open', [left.structuredContent.status, left.structuredContent.questions.length, seen], ['AWAITING_RESPONSE', 1, ['Really?']]);
+  const patient = await connect({ elicitation: { form: {} } });
+  let gone;
+  patient.setRequestHandler(ElicitRequestSchema, (_, { signal }) => new Promise((go) => (signal.onabort = () => (gone = true, go({ action: 'cancel' })))));
+  const waits = call(patient, 'send_message', { session: 'raced', text: '/ask Who?\n/say It is $reply' });
+  const open = await until(async () => (await call(host, 'read_session', { session: 'raced' }).catch(() => undefined))?.structuredContent?.questions?.[0]);
+  await call(host, 'answer', { session: 'raced', question: open.question, text: 'me', wait_seconds: 0 });
+  equal('who is waited for elsewhere may be first', text(await waits), 'It is me');
+  await until(() => gone);
+  check('and the form goes away', gone === true);
+  const stopping = new AbortController();
+  const stopped = call(host, 'send_message', { session: 'given up', text: '/wait 1s\n/say Still done' }, { signal: stopping.signal }).catch((e) => e);
+  await until(async () => (await call(host, 'read_session', { session: 'given up' }).catch(() => undefined))?.structuredContent?.tasks);
+  stopping.abort('enough');
+  await stopped;
+  const done = await until(async () => (await call(host, 'read_session', { session: 'given up' })).structuredContent.lines[1]);
+  equal('a call that is given up leaves the work alone', done.text, 'Still done');
+  await Promise.all([host.close(), patient.close()]);
+}
+
 async function killed() {
-  let client = await connect();
-  const waits = call(client, 'send_message', { session: 'crash', text: '/stream 80 again', client_id: 'survives' }).catch((e) => e);
-  await until(async () => {
-    const other = await connect();
-    const seen = await call(other, 'read_session', { session: 'crash' }).catch(() => undefined);
-    await other.close();
-    return seen?.structuredContent?.tasks?.[0]?.status === 'RUNNING';
-  });
+  const client = await connect({ elicitation: { form: {} } });
+  const other = await connect();
+  const steps = [];
+  const updates = [];
+  const first = await call(client, 'send_message', { session: 'crash', text: '/say First' });
+  client.setNotificationHandler(ResourceUpdatedNotificationSchema, (n) => updates.push(n.params.uri));
+  await client.subscribeResource({ uri: 'parley://sessions/' + first.structuredContent.session });
+  let asked;
+  client.setRequestHandler(ElicitRequestSchema, () => new Promise((go) => (asked = go)));
+  const question = call(client, 'send_message', { session: 'asked', text: '/ask Which?\n/say You chose $reply' });
+  await until(() => asked);
+  const waits = call(client, 'send_message', { session: 'crash', text: '/stream 80 again', client_id: 'survives' }, { onprogress: (p) => steps.push(p) });
+  await until(() => steps.length > 2 && updates.length > 0);
   await ask('kill');
   await ask('start');
-  await client.close().catch(() => {});
-  client = await connect();
-  const r = await call(client, 'send_message', { session: 'crash', text: '/stream 80 again', client_id: 'survives' });
-  equal('after a crash the same call has the one answer', [r.structuredContent.status, text(r).trim().split(' ').length], ['COMPLETE', 80]);
-  const read = await call(client, 'read_session', { session: 'crash' });
-  equal('once in the session', read.structuredContent.lines.map((l) => l.role), ['user', 'assistant']);
-  await client.close();
-  await Promise.race([waits, new Promise((go) => setTimeout(go, 100))]);
+  const r = await waits;
+  equal('a call that a crash cuts off has its answer', [r.structuredContent.status, text(r).trim().split(' ').length], ['COMPLETE', 80]);
+  check('and its progress goes on', steps.every((p, i) => i === 0 || p.progress > steps[i - 1].progress), steps.map((p) => p.progress));
+  asked({ action: 'accept', content: { answer: 'B' } });
+  equal('a form that was open is answered', text(await question), 'You chose B');
+  const again = await call(client, 'send_message', { session: 'crash', text: '/stream 80 again', client_id: 'survives' });
+  equal('the same call has the one answer', [again.structuredContent.message, text(again)], [r.structuredContent.message, text(r)]);
+  const read = await call(client, 'read_session', { session: 'crash', since: 0 });
+  equal('once in the session', read.structuredContent.lines.map((l) => l.role), ['user', 'assistant', 'user', 'assistant']);
+  updates.length = 0;
+  await call(other, 'send_message', { session: 'crash', text: '/say Later' });
+  await until(() => updates.length > 0);
+  check('a subscription outlives it', updates[0].endsWith(first.structuredContent.session), updates);
+  await Promise.all([client.close(), other.close()]);
 }
 
 judge(async () => {
-  for (const part of [plain, asked, resources, killed]) {
+  for (const part of [plain, asked, resources, decides, killed]) {
     try {
       await part();
     } catch (e) {
