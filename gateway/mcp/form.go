@@ -67,14 +67,18 @@ func (m *way) responded(who *service.Principal, r *jsonrpc.Response) error {
 	if r.Error == nil && json.Unmarshal(r.Result, &answer) != nil {
 		return conversation.Errorf(conversation.BadRequest, "the result must be one of elicitation/create")
 	}
-	answered := false
-	defer func() {
+	// The call that waits sees the answer in the log before it is known here whether it was taken.
+	answered := answer.Action != ""
+	tell := func() {
 		if w := m.calls.find(callID{forms, jsonrpc.ID{}}); w != nil {
 			w.tell(func() { w.answers[text(r.ID)] = answered })
 		}
-	}()
+	}
+	tell()
+	defer tell()
 	view, err := m.View(ctx, key, who.User)
 	if err != nil {
+		answered = false
 		return err
 	}
 	answered = true // if it is not open any more, another client was first

@@ -119,7 +119,24 @@ func readCursor(text string) (c cursor, ok bool) {
 		return c, c.Request == nil && len(c.Watched) <= maxWatched
 	}
 	_, named := c.Task.Session()
-	return c, named && len(c.Request) > 0 && len(c.Asked) <= maxAsked && c.Watched == nil
+	return c, named && isID(c.Request) && (c.Token == nil || isID(c.Token)) && len(c.Asked) <= maxAsked && c.Watched == nil
+}
+
+// isID is true for JSON that the id of a request, or of its progress, may be: a text or a number.
+// Nothing else goes into a stream as it was brought.
+func isID(b json.RawMessage) bool {
+	if len(b) == 0 || len(b) > maxID {
+		return false
+	}
+	var v any
+	if json.Unmarshal(b, &v) != nil {
+		return false
+	}
+	switch v.(type) {
+	case string, float64:
+		return true
+	}
+	return false
 }
 
 // id is the request that the cursor's stream answers.
