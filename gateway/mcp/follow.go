@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strconv"
 	"time"
@@ -212,7 +213,7 @@ func (f *follower) follow(ctx context.Context, until time.Time, after exchange.N
 			return nil, "", ctx.Err()
 		case waiting.Err() != nil && synced:
 			return nil, noteGoesOn, nil
-		case isWoken(err):
+		case errors.Is(err, errWoken):
 			continue
 		default:
 			return nil, "", err
@@ -224,12 +225,8 @@ func (f *follower) follow(ctx context.Context, until time.Time, after exchange.N
 	}
 }
 
-// woken says that somebody has told the call something.
-type woken struct{}
-
-func (woken) Error() string { return "woken" }
-
-func isWoken(err error) bool { _, is := err.(woken); return is }
+// errWoken says that somebody has told the call something.
+var errWoken = errors.New("woken")
 
 func (f *follower) next(ctx context.Context, n *exchange.Follower) (*exchange.Note, error) {
 	if n.More() {
@@ -239,7 +236,7 @@ func (f *follower) next(ctx context.Context, n *exchange.Follower) (*exchange.No
 	defer cancel()
 	next, err := n.Next(once)
 	if err != nil && once.Err() != nil && ctx.Err() == nil {
-		return nil, woken{}
+		return nil, errWoken
 	}
 	return next, err
 }

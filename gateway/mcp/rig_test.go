@@ -16,7 +16,6 @@ import (
 
 	"parley/conversation"
 	"parley/gateway"
-	"parley/gateway/fanout"
 	"parley/gateway/gatewaytest"
 	"parley/gateway/service"
 	"parley/metrics"
@@ -41,7 +40,7 @@ const patience = 10 * time.Second
 // world is what all nodes share: a stand-in for the engine, of which the test plays the model.
 type world struct {
 	t        *testing.T
-	hub      *fanout.Hub
+	share    func(*gateway.Deps)
 	sessions *gatewaytest.Sessions
 	setups   []setup
 }
@@ -57,8 +56,9 @@ type node struct {
 }
 
 func newWorld(t *testing.T, setups ...setup) *world {
-	w := &world{t: t, hub: gateway.NewHub(metrics.NewGateway(metrics.NewRegistry())), setups: setups}
-	w.sessions = gatewaytest.NewSessions(w.hub)
+	hub := gateway.NewHub(metrics.NewGateway(metrics.NewRegistry()))
+	w := &world{t: t, share: func(d *gateway.Deps) { d.Hub = hub }, setups: setups}
+	w.sessions = gatewaytest.NewSessions(hub)
 	t.Cleanup(w.sessions.Close)
 	return w
 }
@@ -67,7 +67,8 @@ func (w *world) node() *node {
 	w.t.Helper()
 	cfg := gateway.DefaultConfig()
 	cfg.Listen, cfg.Version = "127.0.0.1:0", "test"
-	deps := gateway.Deps{Sessions: w.sessions, Hub: w.hub, Logger: slog.New(slog.DiscardHandler), Secret: []byte("of all nodes")}
+	deps := gateway.Deps{Sessions: w.sessions, Logger: slog.New(slog.DiscardHandler), Secret: []byte("of all nodes")}
+	w.share(&deps)
 	for _, change := range w.setups {
 		change(&cfg, &deps)
 	}

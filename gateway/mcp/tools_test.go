@@ -1,15 +1,20 @@
 package mcp
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"log/slog"
 	"reflect"
 	"strconv"
 	"strings"
 	"testing"
 
 	"parley/conversation"
+	"parley/gateway/door"
 	"parley/gateway/exchange"
 	"parley/gateway/service"
+	"parley/metrics"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -173,6 +178,18 @@ func TestCursorsAreShort(t *testing.T) {
 		if id := c.String(); len(id) > maxCursor {
 			t.Errorf("%d bytes", len(id))
 		}
+	}
+}
+
+// A panic ends its request, with an error that says nothing of the server, and is counted.
+func TestSurvive(t *testing.T) {
+	m := &way{Exchange: exchange.New(door.New(&service.Services{Metrics: metrics.NewGateway(metrics.NewRegistry()), Log: slog.New(slog.DiscardHandler)}))}
+	handler := m.survive(func(context.Context, string, sdk.Request) (sdk.Result, error) { panic("secret") })
+	ctx := context.WithValue(t.Context(), callKey{}, &call{ctx: t.Context()})
+	_, err := handler(ctx, "tools/call", nil)
+	var wire *jsonrpc.Error
+	if !errors.As(err, &wire) || wire.Code != jsonrpc.CodeInternalError || strings.Contains(wire.Message, "secret") {
+		t.Error(err)
 	}
 }
 

@@ -122,3 +122,28 @@ func TestListen(t *testing.T) {
 	go func() { _ = n.stop() }()
 	a.rest()
 }
+
+// Sessions are resources, also those of delegations.
+func TestResources(t *testing.T) {
+	n := start(t)
+	n.sessions.Open("one", "local")
+	n.sessions.Open("one/d1", "local")
+	h := n.host("", `{}`)
+	read := func(uri string) message {
+		return h.post(`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"` + uri + `"}}`).whole()
+	}
+	for _, id := range []string{"one", "one%2Fd1"} {
+		if m := read("parley://sessions/" + id); m.Error != nil || !strings.Contains(string(m.Result), `parley://sessions/`+id) {
+			t.Errorf("%s: %s %+v", id, m.Result, m.Error)
+		}
+	}
+	for _, uri := range []string{"parley://sessions/none", "parley://sessions/", "parley://other/one", "file:///etc/passwd", "parley://sessions/%zz"} {
+		if m := read(uri); m.Error == nil {
+			t.Errorf("%s: %s", uri, m.Result)
+		}
+	}
+	list := h.post(`{"jsonrpc":"2.0","id":1,"method":"resources/list"}`).whole()
+	if !strings.Contains(string(list.Result), `"parley://sessions/one"`) {
+		t.Errorf("%s", list.Result)
+	}
+}
