@@ -197,6 +197,7 @@ var arrows = map[string][]string{
 	"persistence/pebble/internal/wordblock": {"conversation", "conversation/search"},
 	"models/modelstest/vendors":             {"conversation", "models/modelstest"},
 	"gateway/gatewaytest":                   {"conversation", "conversation/chats", "persistence/chatstest", "conversation/machine/machinetest", "persistence/persistencetest", "conversation/access", "conversation/living", "gateway/list"},
+	"gateway/waystest":                      {"conversation", "gateway", "gateway/attach", "gateway/gatewaytest", "gateway/service", "metrics"},
 	"gateway/discord/discordtest":           {},
 	"gateway/telegram/telegramtest":         {},
 	"gateway/slack/slacktest":               {},
@@ -293,11 +294,11 @@ var testArrows = map[string][]string{
 	"gateway/slack":                      {"conversation/chats", "conversation/machine/machinetest", "gateway/fanout", "gateway/gatewaytest", "gateway/protocol", "gateway/slack/slacktest", "metrics"},
 
 	"gateway/openai":   {"conversation/attached", "conversation/machine/machinetest", "conversation/policy", "gateway", "gateway/gatewaytest", "metrics"},
-	"gateway/uistream": {"conversation/attached", "conversation/machine/machinetest", "conversation/policy", "gateway", "gateway/gatewaytest", "metrics"},
-	"gateway/agui":     {"conversation/attached", "conversation/machine/machinetest", "conversation/policy", "gateway", "gateway/gatewaytest", "metrics"},
-	"gateway/acp":      {"conversation/attached", "conversation/machine/machinetest", "conversation/policy", "gateway", "gateway/gatewaytest", "metrics"},
+	"gateway/uistream": {"conversation/attached", "conversation/machine/machinetest", "conversation/policy", "gateway", "gateway/gatewaytest", "gateway/waystest"},
+	"gateway/agui":     {"conversation/attached", "conversation/machine/machinetest", "conversation/policy", "gateway", "gateway/gatewaytest", "gateway/waystest"},
+	"gateway/acp":      {"conversation/attached", "conversation/machine/machinetest", "conversation/policy", "gateway", "gateway/gatewaytest", "gateway/waystest"},
 	"gateway/mcp":      {"conversation/attached", "conversation/machine/machinetest", "conversation/policy", "gateway", "gateway/gatewaytest", "metrics"},
-	"gateway/a2a":      {"conversation/attached", "conversation/machine/machinetest", "conversation/policy", "gateway", "gateway/gatewaytest", "metrics"},
+	"gateway/a2a":      {"conversation/attached", "conversation/machine/machinetest", "conversation/policy", "gateway", "gateway/gatewaytest", "gateway/waystest"},
 
 	"cmd/parley/internal/assemble": {"conversation/machine/machinetest", "models/modelstest", "models/modelstest/vendors", "persistence/persistencetest"},
 	"cmd/parley": {
@@ -338,7 +339,7 @@ var libraries = map[string][]string{
 	"github.com/jackc/pgx/":              {"persistence/postgres", "persistence/postgres/internal/blobtable", "persistence/postgres/internal/wordtable", "persistence/postgres/internal/members", "persistence/postgres/internal/opening", "persistence/postgres/internal/outcome", "persistence/postgres/internal/schema"},
 	"github.com/pressly/goose/":          {"persistence/postgres/internal/schema"},
 	"go.opentelemetry.io/":               {"metrics/tracing", "metrics/tracing/tracingtest"},
-	"github.com/prometheus/":             {"metrics", "metrics/tracing", "persistence/pebble", "persistence/postgres", "gateway", "gateway/admin", "gateway/fanout", "actors", "cmd/parley/internal/assemble"},
+	"github.com/prometheus/":             {"metrics", "metrics/tracing", "persistence/pebble", "persistence/postgres", "gateway", "gateway/admin", "gateway/fanout", "gateway/waystest", "actors", "cmd/parley/internal/assemble"},
 	"github.com/pelletier/go-toml":       {"cmd/parley/internal/config", "gateway/auth", "models/scripted", "cmd/parley-bench/internal/history", "cmd/parley-bench/internal/receipts"},
 	"golang.org/x/crypto/":               {"gateway/listener"},
 	"github.com/golang-jwt/":             {"gateway/auth"},
