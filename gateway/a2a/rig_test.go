@@ -5,53 +5,31 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"log/slog"
-	"net/http"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"parley/conversation"
 	"parley/conversation/machine/machinetest"
 	"parley/gateway"
 	"parley/gateway/a2a"
-	"parley/gateway/attach"
 	"parley/gateway/gatewaytest"
 	"parley/gateway/protocol"
-	"parley/gateway/service"
-	"parley/metrics"
-
-	"go.uber.org/goleak"
+	"parley/gateway/waystest"
 )
 
-// Every goroutine has an owner: none is left when the tests end.
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
-		goleak.IgnoreAnyFunction("github.com/gofiber/fiber/v2/utils.StartTimeStampUpdater.func1.1"),
-		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
-		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
-	)
-}
-
-// patience only bounds a failing test.
-const patience = 10 * time.Second
+func TestMain(m *testing.M) { waystest.Main(m) }
 
 // rig is a running server with a stand-in for the engine, of which the test plays the model.
 type rig struct {
+	*waystest.Rig
 	t        *testing.T
 	sessions *gatewaytest.Sessions
-	server   *gateway.Server
 	url      string
-	http     *http.Client
 	stop     func() error
 	binding  string
 }
 
-type setup func(*gateway.Config, *gateway.Deps)
+type setup = waystest.Setup
 
 // The bindings of the protocol.
 const (
@@ -63,45 +41,11 @@ var bindings = []string{rpc, rest}
 
 func start(t *testing.T, binding string, changes ...setup) *rig {
 	t.Helper()
-	registry := metrics.NewRegistry()
-	m := metrics.NewGateway(registry)
-	hub := gateway.NewHub(m)
-	r := &rig{t: t, sessions: gatewaytest.NewSessions(hub), binding: binding}
-	cfg := gateway.DefaultConfig()
-	cfg.Listen, cfg.Version = "127.0.0.1:0", "test"
-	cfg.Offer.Agents = []protocol.OfferedAgent{{Name: "coordinator", Description: "Leads", Model: "scripted"}, {Name: "developer", Model: "scripted"}}
-	deps := gateway.Deps{Sessions: r.sessions, Hub: hub, Metrics: m, Logger: slog.New(slog.DiscardHandler)}
-	deps.Files = &attach.Files{Settings: attach.Defaults(), Store: r.sessions.Blobs(), Metrics: metrics.NewAttachments(registry), Log: deps.Logger, Now: time.Now}
-	for _, change := range changes {
-		change(&cfg, &deps)
+	agents := func(c *gateway.Config, _ *gateway.Deps) {
+		c.Offer.Agents = []protocol.OfferedAgent{{Name: "coordinator", Description: "Leads", Model: "scripted"}, {Name: "developer", Model: "scripted"}}
 	}
-	if deps.Files != nil {
-		deps.Files.Limits = cfg.Limits
-	}
-	var err error
-	if r.server, err = gateway.New(cfg, deps); err != nil {
-		t.Fatal(err)
-	}
-	addr, err := r.server.Listen()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.url = "http://" + addr.String()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- r.server.Run(ctx) }()
-	r.stop = sync.OnceValue(func() error {
-		cancel()
-		return <-ended
-	})
-	transport := &http.Transport{}
-	r.http = &http.Client{Transport: transport, Timeout: patience}
-	t.Cleanup(func() {
-		transport.CloseIdleConnections()
-		_ = r.stop()
-		r.sessions.Close()
-	})
-	return r
+	s := waystest.Begin(t, append([]setup{agents}, changes...)...)
+	return &rig{s, t, s.Sessions, s.URL, s.Stop, binding}
 }
 
 // both runs a test over each binding.
@@ -111,30 +55,11 @@ func both(t *testing.T, test func(t *testing.T, binding string)) {
 	}
 }
 
-// keyring knows users by their tokens.
-type keyring map[string]*service.Principal
-
-func (keyring) Mode() string { return "keys" }
-
-func (k keyring) Authenticate(_ context.Context, c service.Credential) (*service.Principal, error) {
-	if p := k[c.Token]; p != nil {
-		return p, nil
-	}
-	return nil, conversation.Errorf(conversation.Unauthenticated, "who are you?")
-}
-
-func withKeys(_ *gateway.Config, d *gateway.Deps) {
-	chat := []string{service.ScopeChat, service.ScopeReadTools}
-	d.Authenticator = keyring{
-		"ann": {Tenant: "default", User: "ann", Scopes: chat}, "bob": {Tenant: "default", User: "bob", Scopes: chat},
-		"eve": {Tenant: "other", User: "ann", Scopes: chat}, "ops": {Tenant: "default", User: "ops", Scopes: []string{service.ScopeAdmin}},
-		"low": {Tenant: "default", User: "ann", Scopes: []string{service.ScopeChat}},
-	}
-}
+var withKeys = waystest.WithKeys
 
 // answer is what a request was answered with.
 type answer struct {
-	*http.Response
+	*waystest.Reply
 	t    *testing.T
 	body *bufio.Reader
 	end  context.CancelFunc
@@ -143,25 +68,15 @@ type answer struct {
 // call makes a request. Headers come in pairs.
 func (r *rig) call(method, path, body string, headers ...string) *answer {
 	r.t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	r.t.Cleanup(cancel)
-	req, err := http.NewRequestWithContext(ctx, method, r.url+path, strings.NewReader(body))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	for i := 0; i+1 < len(headers); i += 2 {
-		req.Header.Set(headers[i], headers[i+1])
-	}
-	response, err := r.http.Do(req)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.t.Cleanup(func() { _ = response.Body.Close() })
-	return &answer{Response: response, t: r.t, body: bufio.NewReader(response.Body), end: cancel}
+	a := r.Call(method, path, body, headers...)
+	return &answer{a, r.t, a.Lines, a.End}
 }
+
+func (a *answer) all() string { a.t.Helper(); return a.All() }
+
+func (a *answer) want(status int) *answer { a.t.Helper(); a.Want(status); return a }
+
+func (a *answer) until(text string) string { a.t.Helper(); return a.Until(text) }
 
 // request makes a request of the protocol over the rig's binding; params are those of JSON-RPC.
 func (r *rig) request(method, params string, headers ...string) *answer {
@@ -205,42 +120,6 @@ func (r *rig) request(method, params string, headers ...string) *answer {
 		path += "/" + p.ID
 	}
 	return r.call("GET", path+"?"+strings.Join(query, "&"), "", headers...)
-}
-
-// all is the rest of the body.
-func (a *answer) all() string {
-	a.t.Helper()
-	b, err := io.ReadAll(a.body)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return string(b)
-}
-
-// want fails unless the request was answered with a status.
-func (a *answer) want(status int) *answer {
-	a.t.Helper()
-	if a.StatusCode != status {
-		a.t.Fatalf("status %d, want %d: %s", a.StatusCode, status, a.all())
-	}
-	return a
-}
-
-// until reads events until one has a text, and gives back all that was read.
-func (a *answer) until(text string) string {
-	a.t.Helper()
-	read := ""
-	for {
-		line, err := a.body.ReadString('\n')
-		read += line
-		if err != nil {
-			a.t.Fatalf("%v before %q, behind %s", err, text, read)
-		}
-		if strings.Contains(line, text) {
-			end, _ := a.body.ReadString('\n')
-			return read + end
-		}
-	}
 }
 
 // wire is a task as it comes.
