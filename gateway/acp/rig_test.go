@@ -3,98 +3,43 @@ package acp_test
 import (
 	"context"
 	"encoding/json"
-	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
-	"parley/conversation"
 	"parley/gateway"
 	"parley/gateway/gatewaytest"
-	"parley/gateway/service"
-	"parley/metrics"
+	"parley/gateway/waystest"
 
 	"github.com/coder/websocket"
-	"go.uber.org/goleak"
 )
 
-// Every goroutine has an owner: none is left when the tests end.
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
-		goleak.IgnoreAnyFunction("github.com/gofiber/fiber/v2/utils.StartTimeStampUpdater.func1.1"),
-		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
-		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
-	)
-}
+func TestMain(m *testing.M) { waystest.Main(m) }
 
-// patience only bounds a failing test.
-const patience = 10 * time.Second
+const patience = waystest.Patience
 
 // rig is a running server with a stand-in for the engine: the test plays the model.
 type rig struct {
+	*waystest.Rig
 	t        testing.TB
 	sessions *gatewaytest.Sessions
 	addr     string
 }
 
-type setup func(*gateway.Config, *gateway.Deps)
+type setup = waystest.Setup
 
 func begin(t testing.TB, changes ...setup) *rig {
 	t.Helper()
-	m := metrics.NewGateway(metrics.NewRegistry())
-	hub := gateway.NewHub(m)
-	r := &rig{t: t, sessions: gatewaytest.NewSessions(hub)}
-	cfg := gateway.DefaultConfig()
-	cfg.Listen, cfg.Version = "127.0.0.1:0", "test"
-	cfg.Limits.CommandsPerSecond = 0
-	deps := gateway.Deps{Sessions: r.sessions, Hub: hub, Metrics: m, Logger: slog.New(slog.DiscardHandler)}
-	for _, change := range changes {
-		change(&cfg, &deps)
+	bare := func(c *gateway.Config, d *gateway.Deps) {
+		c.Limits.CommandsPerSecond, d.Files = 0, nil
 	}
-	server, err := gateway.New(cfg, deps)
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr, err := server.Listen()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.addr = addr.String()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- server.Run(ctx) }()
-	t.Cleanup(sync.OnceFunc(func() {
-		cancel()
-		<-ended
-		r.sessions.Close()
-	}))
-	return r
+	s := waystest.Begin(t, append([]setup{bare}, changes...)...)
+	return &rig{s, t, s.Sessions, s.Addr}
 }
 
-// keyring knows users by their tokens.
-type keyring map[string]*service.Principal
+type keyring = waystest.Keyring
 
-func (keyring) Mode() string { return "keys" }
-
-func (k keyring) Authenticate(_ context.Context, c service.Credential) (*service.Principal, error) {
-	if p := k[c.Token]; p != nil {
-		return p, nil
-	}
-	return nil, conversation.Errorf(conversation.Unauthenticated, "who are you?")
-}
-
-func withKeys(_ *gateway.Config, d *gateway.Deps) {
-	all := []string{service.ScopeChat, service.ScopeReadTools}
-	d.Authenticator = keyring{
-		"ann": {Tenant: "default", User: "ann", Scopes: all}, "bob": {Tenant: "default", User: "bob", Name: "Bob", Scopes: all},
-		"eve": {Tenant: "other", User: "ann", Scopes: all}, "ops": {Tenant: "default", User: "ops", Scopes: []string{service.ScopeAdmin}},
-		"low": {Tenant: "default", User: "ann", Scopes: []string{service.ScopeChat}},
-	}
-}
+var withKeys = waystest.WithKeys
 
 // client is an editor, by hand.
 type client struct {
