@@ -6,66 +6,35 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"parley/conversation"
 	"parley/conversation/machine/machinetest"
 	"parley/gateway"
-	"parley/gateway/attach"
 	"parley/gateway/gatewaytest"
-	"parley/metrics"
+	"parley/gateway/waystest"
 )
+
+func TestMain(m *testing.M) { waystest.Main(m) }
 
 // rig is a running server with a stand-in for the engine: the real machine in memory.
 type rig struct {
+	*waystest.Rig
 	t        *testing.T
 	sessions *gatewaytest.Sessions
-	server   *gateway.Server
-	url      string
 	token    string
-	stop     func()
+	stop     func() error
 }
 
-func start(t *testing.T, changes ...func(*gateway.Config, *gateway.Deps)) *rig {
+func start(t *testing.T, changes ...waystest.Setup) *rig {
 	t.Helper()
-	registry := metrics.NewRegistry()
-	m := metrics.NewGateway(registry)
-	hub := gateway.NewHub(m)
-	r := &rig{t: t, sessions: gatewaytest.NewSessions(hub)}
-	cfg := gateway.DefaultConfig()
-	cfg.Listen, cfg.Version = "127.0.0.1:0", "test"
-	deps := gateway.Deps{Sessions: r.sessions, Hub: hub, Lists: r.sessions.Lists, Metrics: m, Gatherer: registry, Logger: slog.New(slog.DiscardHandler)}
-	deps.Files = &attach.Files{Settings: attach.Defaults(), Store: r.sessions.Blobs(), Metrics: metrics.NewAttachments(registry), Log: deps.Logger, Now: time.Now}
-	for _, change := range changes {
-		change(&cfg, &deps)
-	}
-	deps.Files.Limits = cfg.Limits
-	server, err := gateway.New(cfg, deps)
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr, err := server.Listen()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.server, r.url = server, "http://"+addr.String()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- server.Run(ctx) }()
-	r.stop = sync.OnceFunc(func() {
-		cancel()
-		<-ended
-		r.sessions.Close()
-	})
-	t.Cleanup(r.stop)
-	return r
+	s := waystest.Begin(t, changes...)
+	return &rig{Rig: s, t: t, sessions: s.Sessions, stop: s.Stop}
 }
 
 // told is one event: what it is called, its id, and its members.
@@ -82,38 +51,21 @@ type stream struct {
 	t      *testing.T
 	status int
 	header http.Header
-	body   io.ReadCloser
+	body   io.Reader
 	lines  *bufio.Scanner
-	cancel context.CancelFunc
+	close  func()
 }
 
 func (r *rig) request(method, path, body string, headers ...string) *stream {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	req, err := http.NewRequestWithContext(ctx, method, r.url+path, strings.NewReader(body))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
-	}
 	if r.token != "" {
-		req.Header.Set("Authorization", "Bearer "+r.token)
+		headers = append([]string{"Authorization", "Bearer " + r.token}, headers...)
 	}
-	for i := 0; i+1 < len(headers); i += 2 {
-		req.Header.Set(headers[i], headers[i+1])
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	s := &stream{t: r.t, status: resp.StatusCode, header: resp.Header, body: resp.Body, lines: bufio.NewScanner(resp.Body), cancel: cancel}
+	a := r.Call(method, path, body, headers...)
+	s := &stream{t: r.t, status: a.StatusCode, header: a.Header, body: a.Lines, lines: bufio.NewScanner(a.Lines), close: a.End}
 	s.lines.Buffer(nil, 8<<20)
-	r.t.Cleanup(s.close)
 	return s
 }
-
-func (s *stream) close() { s.cancel(); _ = s.body.Close() }
 
 // next is the next event; false = the stream has ended.
 func (s *stream) next() (e told, ok bool) {
