@@ -1,39 +1,24 @@
-package gateway
+package gateway_test
 
 import (
 	"context"
 	"testing"
 
 	"parley/conversation"
-	"parley/gateway/fanout"
+	"parley/gateway"
 	"parley/gateway/gatewaytest"
-	"parley/gateway/service"
-	"parley/metrics"
-
-	"github.com/prometheus/client_golang/prometheus"
+	"parley/gateway/waystest"
 )
 
 // BenchmarkTurn is a turn over a real socket: the command in, its answer and
 // seven events out, as fast as one client can take them.
 func BenchmarkTurn(b *testing.B) {
-	m := metrics.NewGateway(prometheus.NewRegistry())
-	hub := fanout.NewHub(m)
-	sessions := &instant{hub: hub, key: gatewaytest.Key("s1"), head: 1}
-	cfg := DefaultConfig()
-	cfg.Listen, cfg.Limits.CommandsPerSecond = "127.0.0.1:0", 0
-	server, err := New(cfg, Deps{Sessions: sessions, Hub: hub, Metrics: m})
-	if err != nil {
-		b.Fatal(err)
-	}
-	addr, err := server.Listen()
-	if err != nil {
-		b.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- server.Run(ctx) }()
-	defer func() { stop(); <-ended }()
-	client := gatewaytest.Connect(b, addr.String())
+	r := waystest.Begin(b, func(c *gateway.Config, d *gateway.Deps) {
+		c.Limits.CommandsPerSecond = 0
+		d.Sessions = &instant{hub: d.Hub, key: gatewaytest.Key("s1"), head: 1}
+	})
+	ctx := b.Context()
+	client := gatewaytest.Connect(b, r.Addr)
 	client.Do("follow", "s1", map[string]any{"since": 1})
 	conn := client.WS
 	frame := []byte(gatewaytest.Command("send", "1", "s1", map[string]any{"client_msg_id": "client-1", "text": "What's the weather like in Berlin today?"}))
@@ -62,12 +47,10 @@ func BenchmarkTurn(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "turns/s")
 }
 
-type engine = service.Sessions
-
 // instant is an engine that costs nothing.
 type instant struct {
 	engine
-	hub  *fanout.Hub
+	hub  *gateway.Hub
 	key  conversation.SessionKey
 	head conversation.Seq
 }

@@ -1,23 +1,12 @@
-package gateway
+package gateway_test
 
 import (
-	"bufio"
 	"bytes"
-	"context"
-	"fmt"
-	"log/slog"
 	"net/http"
-	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	"parley/conversation"
-	"parley/gateway/fanout"
-	"parley/gateway/gatewaytest"
-	"parley/metrics"
-
-	"github.com/prometheus/client_golang/prometheus"
+	"parley/gateway/waystest"
 )
 
 // BenchmarkWays is how long a piece of text is on its way from the engine to a client, over the
@@ -36,77 +25,25 @@ func BenchmarkWays(b *testing.B) {
 }
 
 func benchmarkWay(b *testing.B, method, path, body string) {
-	m := metrics.NewGateway(prometheus.NewRegistry())
-	hub := fanout.NewHub(m)
-	sessions := gatewaytest.NewSessions(hub)
-	defer sessions.Close()
-	cfg := DefaultConfig()
-	cfg.Listen = "127.0.0.1:0"
-	server, err := New(cfg, Deps{Sessions: sessions, Hub: hub, Metrics: m, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		b.Fatal(err)
-	}
-	addr, err := server.Listen()
-	if err != nil {
-		b.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- server.Run(ctx) }()
-	defer func() { stop(); <-ended }()
-
-	key := sessions.Open("s1", "local")
+	r := waystest.Begin(b)
+	key := r.Sessions.Open("s1", "local")
 	said := make(chan error, 1)
-	sessions.Tell(key, "local", conversation.Say{Author: "local", ClientMsgID: "m", Text: "go"}, func(_ conversation.Receipt, err error) { said <- err })
+	r.Sessions.Tell(key, "local", conversation.Say{Author: "local", ClientMsgID: "m", Text: "go"}, func(_ conversation.Receipt, err error) { said <- err })
 	if err := <-said; err != nil {
 		b.Fatal(err)
 	}
-	client := &http.Client{Transport: &http.Transport{}}
-	defer client.CloseIdleConnections()
-	alive, cancel := context.WithCancel(b.Context())
-	defer cancel()
-	r, err := http.NewRequestWithContext(alive, method, "http://"+addr.String()+path, strings.NewReader(body))
-	if err != nil {
-		b.Fatal(err)
-	}
-	r.Header.Set("A2A-Version", "1.0")
-	if body != "" {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	answer, err := client.Do(r)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		b.Fatalf("%s answers %d", path, answer.StatusCode)
-	}
-	lines := bufio.NewReaderSize(answer.Body, 64<<10)
-	task := conversation.TaskID("t1-s1")
-	at := 0
-	show := func(word string) time.Duration {
-		begun := time.Now()
-		sessions.Show(key, conversation.Delta{Task: task, Draft: "1.1.0", At: at, Text: word})
-		at += len(word)
+	r.HTTP.Timeout = 0 // of benchmarks the caller says how long they take
+	stream := r.Call(method, path, body, "A2A-Version", "1.0").Want(http.StatusOK)
+	defer stream.End()
+	r.Way(b, key, func(word string) {
 		for {
-			line, err := lines.ReadSlice('\n')
+			line, err := stream.Lines.ReadSlice('\n')
 			if err != nil {
 				b.Fatal(err)
 			}
 			if bytes.HasPrefix(line, []byte("data:")) && bytes.Contains(line, []byte(word)) {
-				return time.Since(begun)
+				return
 			}
 		}
-	}
-	show("first-word ")
-	took := make([]time.Duration, 0, b.N)
-	b.ReportAllocs()
-	b.ResetTimer()
-	for i := range b.N {
-		took = append(took, show(fmt.Sprintf("word-%d. ", i)))
-	}
-	b.StopTimer()
-	slices.Sort(took)
-	b.ReportMetric(float64(took[len(took)/2].Nanoseconds())/1000, "p50-µs")
-	cancel()
+	})
 }
