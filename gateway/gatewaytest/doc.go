@@ -7,7 +7,8 @@
 //   - Client, a WebSocket client that knows the protocol;
 //   - Contract, which holds every frame and exchange against openapi.yaml and
 //     asyncapi.yaml;
-//   - Golden and Samples: one event of every kind, and files to compare with.
+//   - Golden and Samples: one event of every kind, and files to compare with;
+//   - Notes and Teller, which tell a play, what happens in a session, to who folds it.
 //
 // It does not import the gateway, so that the gateway's own tests can use it.
 // Sessions owns one goroutine, from NewSessions to Close; a Client has none.
