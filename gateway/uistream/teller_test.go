@@ -2,10 +2,8 @@ package uistream
 
 import (
 	"bytes"
-	"os"
 	"slices"
 	"testing"
-	"time"
 
 	"parley/conversation"
 	"parley/conversation/attached"
@@ -13,7 +11,7 @@ import (
 	"parley/gateway/gatewaytest"
 )
 
-const task = conversation.TaskID("t1-S")
+const task = gatewaytest.Task
 
 // play is what happens in a session, in order: events of the task, and what streams beside them.
 type play []any // conversation.EventBody, conversation.Ephemeral
@@ -21,21 +19,8 @@ type play []any // conversation.EventBody, conversation.Ephemeral
 // stream is what a client is sent.
 func (p play) stream() []byte {
 	s := newStream(told{key: conversation.SessionKey{Tenant: "default", Session: "S"}, task: task})
-	f := exchange.NewFold(0, 0, false)
-	seq := conversation.Seq(0)
-	add := func(notes []exchange.Note) {
-		for i := range notes {
-			s.add(&notes[i])
-		}
-	}
-	for _, x := range p {
-		switch b := x.(type) {
-		case conversation.EventBody:
-			seq++
-			add(f.Event(&conversation.Event{Seq: seq, At: time.UnixMilli(1_800_000_000_000 + int64(seq)).UTC(), Task: task, Body: b}))
-		case conversation.Ephemeral:
-			add(f.Stream(b))
-		}
+	for n := range gatewaytest.Notes(exchange.NewFold(0, 0, false), p) {
+		s.add(n)
 	}
 	s.add(&exchange.Note{Kind: exchange.Synced})
 	if s.teller.run.Rests() {
@@ -45,47 +30,16 @@ func (p play) stream() []byte {
 }
 
 // log is the message as it is loaded again: of the events alone.
-func (p play) log() string {
-	return Rebuilt(slices.DeleteFunc(slices.Clone(p), func(x any) bool {
-		_, streams := x.(conversation.Ephemeral)
-		return streams
-	}).stream())
-}
+func (p play) log() string { return Rebuilt(gatewaytest.Stored(p).stream()) }
+
+// What plays are made of.
+var status, says, step, stepDone, delta, answered = gatewaytest.Status, gatewaytest.Says, gatewaytest.Step, gatewaytest.StepDone, gatewaytest.Delta, gatewaytest.Answered
 
 func accepted(id, client, text string, d conversation.Disposition, files ...attached.File) conversation.MessageAccepted {
 	return conversation.MessageAccepted{
 		Message: conversation.MessageID(id), ClientMsgID: conversation.ClientMsgID(client), Author: "ann", Text: text,
 		Disposition: d, Via: conversation.ViaUIStream, Files: files,
 	}
-}
-
-func status(old, now conversation.TaskStatus) conversation.TaskStatusChanged {
-	return conversation.TaskStatusChanged{Trigger: "m1-S", Old: old, New: now}
-}
-
-func says(n int, text, draft string) conversation.Part {
-	return conversation.Part{
-		Message: conversation.MessageID("p" + string(rune('0'+n)) + "-S"), Source: "m1-S", Index: conversation.PartIndex(n - 1),
-		Text: text, InReplyTo: "m1-S", Draft: conversation.DraftID(draft),
-	}
-}
-
-func step(n, attempt int, read ...conversation.MessageID) conversation.StepStarted {
-	return conversation.StepStarted{Step: conversation.StepNumber(n), Attempt: attempt, Agent: "coordinator", Read: read}
-}
-
-func stepDone(n, attempt int) conversation.StepFinished {
-	return conversation.StepFinished{
-		Step: conversation.StepNumber(n), Attempt: attempt, Outcome: conversation.StepOK, Model: "test", Usage: conversation.Usage{InputTokens: 10, OutputTokens: 2},
-	}
-}
-
-func delta(draft string, at int, text string) conversation.Delta {
-	return conversation.Delta{Task: task, Draft: conversation.DraftID(draft), At: at, Text: text}
-}
-
-func answered(message string) conversation.MessageResolved {
-	return conversation.MessageResolved{Message: conversation.MessageID(message), How: conversation.ResolvedAnswered, Evidence: conversation.EvidenceOnly}
 }
 
 const (
@@ -191,10 +145,9 @@ var plays = map[string]play{
 }
 
 func approval(q conversation.QuestionID, call, delegation conversation.CallID) conversation.Asked {
-	return conversation.Asked{
-		Question: q, Text: "May I call rm?", Blocking: true, Choices: []string{"approve", "decline"}, Delegation: delegation,
-		Approval: &conversation.Approval{Call: call, Tool: "rm", Args: `{"path":"/a"}`},
-	}
+	asked := gatewaytest.Approval(q, call, "rm", `{"path":"/a"}`)
+	asked.Delegation = delegation
+	return asked
 }
 
 // What a client is sent, byte for byte, and what it has in the end. A page that is loaded again
@@ -214,10 +167,7 @@ func TestPlays(t *testing.T) {
 
 // No file is left of a play that is no more.
 func TestPlaysAreAll(t *testing.T) {
-	files, err := os.ReadDir("testdata/plays")
-	if err != nil || len(files) != len(plays) {
-		t.Errorf("%d files for %d plays: %v", len(files), len(plays), err)
-	}
+	gatewaytest.NoOther(t, "plays", len(plays))
 }
 
 // A page shows a text once whatever of a stream is told again: of each event that a client may
