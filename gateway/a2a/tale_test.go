@@ -1,7 +1,6 @@
 package a2a
 
 import (
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -13,7 +12,7 @@ import (
 	"parley/gateway/gatewaytest"
 )
 
-const task = conversation.TaskID("t1-S")
+const task = gatewaytest.Task
 
 var here = place{address: "http://parley.example", context: "S", key: conversation.SessionKey{Tenant: "default", Session: "S"}, task: task}
 
@@ -22,20 +21,8 @@ type play []any // conversation.EventBody, conversation.Ephemeral
 
 // notes folds the play, from its beginning.
 func (p play) notes(take func(n *exchange.Note)) {
-	f := exchange.NewFold(0, 0, false)
-	seq := conversation.Seq(0)
-	for _, x := range p {
-		var notes []exchange.Note
-		switch b := x.(type) {
-		case conversation.EventBody:
-			seq++
-			notes = f.Event(&conversation.Event{Seq: seq, At: time.UnixMilli(1_800_000_000_000 + int64(seq)).UTC(), Task: task, Body: b})
-		case conversation.Ephemeral:
-			notes = f.Stream(b)
-		}
-		for i := range notes {
-			take(&notes[i])
-		}
+	for n := range gatewaytest.Notes(exchange.NewFold(0, 0, false), p) {
+		take(n)
 	}
 }
 
@@ -54,11 +41,14 @@ func (p play) stream(rpc string) string {
 // stored is the task as it is asked for: of the events alone.
 func (p play) stored() *tale {
 	t := newTale(here)
-	slices.DeleteFunc(slices.Clone(p), func(x any) bool { _, is := x.(conversation.Ephemeral); return is }).into(t)
+	gatewaytest.Stored(p).into(t)
 	return t
 }
 
 func (p play) into(t *tale) { p.notes(func(n *exchange.Note) { t.add(n) }) }
+
+// What plays are made of.
+var status, says, step, stepDone, delta, answered = gatewaytest.Status, gatewaytest.Says, gatewaytest.Step, gatewaytest.StepDone, gatewaytest.Delta, gatewaytest.Answered
 
 func accepted(id, client, text string, d conversation.Disposition, files ...attached.File) conversation.MessageAccepted {
 	return conversation.MessageAccepted{
@@ -67,40 +57,8 @@ func accepted(id, client, text string, d conversation.Disposition, files ...atta
 	}
 }
 
-func status(old, now conversation.TaskStatus) conversation.TaskStatusChanged {
-	return conversation.TaskStatusChanged{Trigger: "m1-S", Old: old, New: now}
-}
-
-func says(n int, text, draft string) conversation.Part {
-	return conversation.Part{
-		Message: conversation.MessageID("p" + string(rune('0'+n)) + "-S"), Source: "m1-S", Index: conversation.PartIndex(n - 1),
-		Text: text, InReplyTo: "m1-S", Draft: conversation.DraftID(draft),
-	}
-}
-
-func step(n, attempt int, read ...conversation.MessageID) conversation.StepStarted {
-	return conversation.StepStarted{Step: conversation.StepNumber(n), Attempt: attempt, Agent: "coordinator", Read: read}
-}
-
-func stepDone(n, attempt int) conversation.StepFinished {
-	return conversation.StepFinished{
-		Step: conversation.StepNumber(n), Attempt: attempt, Outcome: conversation.StepOK, Model: "test", Usage: conversation.Usage{InputTokens: 10, OutputTokens: 2},
-	}
-}
-
-func delta(draft string, at int, text string) conversation.Delta {
-	return conversation.Delta{Task: task, Draft: conversation.DraftID(draft), At: at, Text: text}
-}
-
-func answered(message string) conversation.MessageResolved {
-	return conversation.MessageResolved{Message: conversation.MessageID(message), How: conversation.ResolvedAnswered, Evidence: conversation.EvidenceOnly}
-}
-
 func approval(q conversation.QuestionID, call conversation.CallID, args string) conversation.Asked {
-	return conversation.Asked{
-		Question: q, Text: "May I call rm?", Blocking: true, Choices: []string{"approve", "decline"},
-		Approval: &conversation.Approval{Call: call, Tool: "rm", Args: args},
-	}
+	return gatewaytest.Approval(q, call, "rm", args)
 }
 
 const (
@@ -218,10 +176,7 @@ func TestPlays(t *testing.T) {
 
 // No file is left of a play that is no more.
 func TestPlaysAreAll(t *testing.T) {
-	files, err := os.ReadDir("testdata/plays")
-	if err != nil || len(files) != len(plays) {
-		t.Errorf("%d files for %d plays: %v", len(files), len(plays), err)
-	}
+	gatewaytest.NoOther(t, "plays", len(plays))
 }
 
 // The ids of events only grow.
