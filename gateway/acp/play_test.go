@@ -1,7 +1,6 @@
 package acp_test
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -11,7 +10,7 @@ import (
 	"parley/gateway/protocol"
 )
 
-const task = conversation.TaskID("t1-S")
+const task = gatewaytest.Task
 
 // play is what happens in a session, in order: events of a task, and what streams beside them.
 type play []any // conversation.EventBody, conversation.Ephemeral
@@ -35,34 +34,16 @@ func retitled(title string) conversation.SessionUpdated {
 	return conversation.SessionUpdated{Title: &title}
 }
 
+// What plays are made of.
+var status, says, step, delta = gatewaytest.Status, gatewaytest.Says, gatewaytest.Step, gatewaytest.Delta
+
+func stepDone(n int) conversation.StepFinished { return gatewaytest.StepDone(n, 1) }
+
 func accepted(id, client, text string) conversation.MessageAccepted {
 	return conversation.MessageAccepted{
 		Message: conversation.MessageID(id), ClientMsgID: conversation.ClientMsgID(client), Author: "local", Text: text,
 		Disposition: conversation.Started, Via: conversation.ViaWebSocket,
 	}
-}
-
-func status(old, now conversation.TaskStatus) conversation.TaskStatusChanged {
-	return conversation.TaskStatusChanged{Trigger: "m1-S", Old: old, New: now}
-}
-
-func says(n int, text, draft string) conversation.Part {
-	return conversation.Part{
-		Message: conversation.MessageID(fmt.Sprintf("p%d-S", n)), Source: "m1-S", Index: conversation.PartIndex(n - 1),
-		Text: text, InReplyTo: "m1-S", Draft: conversation.DraftID(draft),
-	}
-}
-
-func step(n, attempt int) conversation.StepStarted {
-	return conversation.StepStarted{Step: conversation.StepNumber(n), Attempt: attempt, Agent: "coordinator"}
-}
-
-func stepDone(n int) conversation.StepFinished {
-	return conversation.StepFinished{Step: conversation.StepNumber(n), Attempt: 1, Outcome: conversation.StepOK, Model: "test", Usage: conversation.Usage{InputTokens: 10, OutputTokens: 2}}
-}
-
-func delta(draft string, at int, text string) conversation.Delta {
-	return conversation.Delta{Task: task, Draft: conversation.DraftID(draft), At: at, Text: text}
 }
 
 const (
@@ -72,7 +53,7 @@ const (
 
 var (
 	begins  = play{accepted("m1-S", "k1", "Go"), status(queued, running), step(1, 1)}
-	ends    = play{conversation.MessageResolved{Message: "m1-S", How: conversation.ResolvedAnswered, Evidence: conversation.EvidenceOnly}, status(running, complete)}
+	ends    = play{gatewaytest.Answered("m1-S"), status(running, complete)}
 	percent = 40
 	blue    = "blue"
 )
@@ -133,10 +114,7 @@ var plays = map[string]play{
 }
 
 func approval(q conversation.QuestionID, c conversation.CallID) conversation.Asked {
-	return conversation.Asked{
-		Question: q, Text: "May I call deploy?", Blocking: true, Choices: []string{"approve", "decline"},
-		Approval: &conversation.Approval{Call: c, Tool: "deploy", Args: `{"host":"a"}`},
-	}
+	return gatewaytest.Approval(q, c, "deploy", `{"host":"a"}`)
 }
 
 // What a client is sent of each, live, byte for byte; and a client that reads it afterwards gets
