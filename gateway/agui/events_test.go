@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -16,7 +15,7 @@ import (
 	"parley/gateway/gatewaytest"
 )
 
-const task = conversation.TaskID("t1-S")
+const task = gatewaytest.Task
 
 // play is what happens in a session, in order: events of the task, and what streams beside them.
 type play []any // conversation.EventBody, conversation.Event (of another task), conversation.Ephemeral
@@ -24,30 +23,18 @@ type play []any // conversation.EventBody, conversation.Event (of another task),
 // teller makes events of plays as a stream does that follows the message m1-S.
 type teller struct {
 	*events
-	fold  *exchange.Fold
-	seq   conversation.Seq
+	gatewaytest.Teller[exchange.Note]
 	after exchange.Number // the client has been told all up to there
 }
 
 func newTeller() *teller {
 	e := newEvents(identity{thread: "T", run: "R"}, "ann", exchange.NewRun("m1-S", task))
 	e.names["m1-S"] = "u1"
-	return &teller{events: e, fold: exchange.NewFold(0, 0, false)}
+	return &teller{events: e, Teller: gatewaytest.Teller[exchange.Note]{Fold: exchange.NewFold(0, 0, false)}}
 }
 
 func (t *teller) add(x any) {
-	var notes []exchange.Note
-	switch b := x.(type) {
-	case conversation.EventBody:
-		t.seq++
-		notes = t.fold.Event(&conversation.Event{Seq: t.seq, At: at(t.seq), Task: task, Body: b})
-	case conversation.Event:
-		t.seq++
-		b.Seq, b.At = t.seq, at(t.seq)
-		notes = t.fold.Event(&b)
-	case conversation.Ephemeral:
-		notes = t.fold.Stream(b)
-	}
+	notes := t.Tell(x)
 	for i := range notes {
 		n := &notes[i]
 		for n.Own && n.Seen < exchange.MaxNumbers && n.Number(n.Seen) <= t.after { // as a follower counts
@@ -55,10 +42,6 @@ func (t *teller) add(x any) {
 		}
 		t.events.add(n)
 	}
-}
-
-func at(seq conversation.Seq) time.Time {
-	return time.UnixMilli(1_800_000_000_000 + int64(seq)).UTC()
 }
 
 // stream is what a client is sent of a play, to the end of the run.
@@ -71,6 +54,9 @@ func (p play) stream() []byte {
 	t.finish()
 	return t.buf
 }
+
+// What plays are made of.
+var status, says, step, delta = gatewaytest.Status, gatewaytest.Says, gatewaytest.Step, gatewaytest.Delta
 
 func accepted(id, client, text string, via conversation.Via) conversation.MessageAccepted {
 	return conversation.MessageAccepted{Message: conversation.MessageID(id), ClientMsgID: conversation.ClientMsgID(client), Author: "ann", Text: text, Via: via}
@@ -87,29 +73,10 @@ func answer(id, client string, q conversation.QuestionID, text string, via conve
 	return m
 }
 
-func status(old, now conversation.TaskStatus) conversation.TaskStatusChanged {
-	return conversation.TaskStatusChanged{Trigger: "m1-S", Old: old, New: now}
-}
-
-func says(n int, text, draft string) conversation.Part {
-	return conversation.Part{
-		Message: conversation.MessageID(fmt.Sprintf("p%d-S", n)), Source: "m1-S", Index: conversation.PartIndex(n - 1),
-		Text: text, InReplyTo: "m1-S", Draft: conversation.DraftID(draft),
-	}
-}
-
-func step(n, attempt int) conversation.StepStarted {
-	return conversation.StepStarted{Step: conversation.StepNumber(n), Attempt: attempt, Agent: "coordinator"}
-}
-
 func stepDone(n int) conversation.StepFinished {
-	return conversation.StepFinished{
-		Step: conversation.StepNumber(n), Attempt: 1, Outcome: conversation.StepOK, Model: "test", Usage: conversation.Usage{InputTokens: 10, OutputTokens: 2, CachedTokens: 4},
-	}
-}
-
-func delta(draft string, at int, text string) conversation.Delta {
-	return conversation.Delta{Task: task, Draft: conversation.DraftID(draft), At: at, Text: text}
+	done := gatewaytest.StepDone(n, 1)
+	done.Usage.CachedTokens = 4
+	return done
 }
 
 func resolvedMessage(message string, how conversation.Resolution) conversation.MessageResolved {
@@ -117,10 +84,9 @@ func resolvedMessage(message string, how conversation.Resolution) conversation.M
 }
 
 func approval(q conversation.QuestionID, call, delegation conversation.CallID) conversation.Asked {
-	return conversation.Asked{
-		Question: q, Text: "May I call rm?", Blocking: true, Delegation: delegation,
-		Approval: &conversation.Approval{Call: call, Tool: "rm", Args: `{"path":"/a"}`},
-	}
+	asked := gatewaytest.Approval(q, call, "rm", `{"path":"/a"}`)
+	asked.Delegation, asked.Choices = delegation, nil
+	return asked
 }
 
 const (
@@ -253,10 +219,7 @@ func TestPlays(t *testing.T) {
 
 // No file is left of a play that is no more.
 func TestPlaysAreAll(t *testing.T) {
-	files, err := os.ReadDir("testdata/plays")
-	if err != nil || len(files) != len(plays) {
-		t.Errorf("%d files for %d plays: %v", len(files), len(plays), err)
-	}
+	gatewaytest.NoOther(t, "plays", len(plays))
 }
 
 // random makes a play of random things in an order that can be, which may stop anywhere.
@@ -355,7 +318,7 @@ func TestVerified(t *testing.T) {
 			s = newTeller()
 		}
 		s.buf = nil
-		s.begin(exchange.NumberAfter(s.seq), "", nil, nil)
+		s.begin(exchange.NumberAfter(s.Seq), "", nil, nil)
 		if open := s.open; open != "" { // it streams: a client that comes now is told all of it
 			s = nil
 		}
@@ -388,7 +351,7 @@ func TestGoesOnBehindAnyEvent(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	for round := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, round))
-		p := slices.DeleteFunc(random(r), func(x any) bool { _, streams := x.(conversation.Ephemeral); return streams })
+		p := gatewaytest.Stored(random(r))
 		whole := newTeller()
 		for _, x := range p {
 			whole.add(x)

@@ -11,6 +11,7 @@ import (
 
 	"parley/conversation"
 	"parley/gateway/exchange"
+	"parley/gateway/gatewaytest"
 )
 
 // list is a client's list of messages: user and assistant texts as ROLE ID TEXT, one a line.
@@ -47,24 +48,8 @@ func told(have []message, snapshots [][]byte) string {
 // fold makes a history of a play, as if the run began behind its last event.
 func (p play) history(whole bool) *history {
 	h := newHistory("S", "ann", whole)
-	f := exchange.NewFold(0, 0, false)
-	seq := conversation.Seq(0)
-	for _, x := range p {
-		e := conversation.Event{Task: task}
-		switch b := x.(type) {
-		case conversation.EventBody:
-			e.Body = b
-		case conversation.Event:
-			e = b
-		default:
-			continue
-		}
-		seq++
-		e.Seq = seq
-		notes := f.Event(&e)
-		for i := range notes {
-			h.add(&notes[i], true)
-		}
+	for n := range gatewaytest.Notes(exchange.NewFold(0, 0, false), gatewaytest.Stored(p)) {
+		h.add(n, true)
 	}
 	return h
 }
