@@ -3,17 +3,15 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
-	"os"
 	"slices"
 	"testing"
-	"time"
 
 	"parley/conversation"
 	"parley/gateway/exchange"
 	"parley/gateway/gatewaytest"
 )
 
-const task = conversation.TaskID("t1-S")
+const task = gatewaytest.Task
 
 // play is what happens in a session, in order: events of the task, and what streams beside them.
 type play struct {
@@ -23,23 +21,12 @@ type play struct {
 
 // notes hands on the notes of a play, and of its log alone.
 func (p play) notes(live bool, take func(n *exchange.Note)) {
-	f := exchange.NewFold(0, 0, false)
-	seq := conversation.Seq(0)
-	tell := func(notes []exchange.Note) {
-		for i := range notes {
-			take(&notes[i])
-		}
+	does := p.does
+	if !live {
+		does = gatewaytest.Stored(does)
 	}
-	for _, x := range p.does {
-		switch b := x.(type) {
-		case conversation.EventBody:
-			seq++
-			tell(f.Event(&conversation.Event{Seq: seq, At: time.UnixMilli(1_800_000_000_000 + int64(seq)).UTC(), Task: task, Body: b}))
-		case conversation.Ephemeral:
-			if live {
-				tell(f.Stream(b))
-			}
-		}
+	for n := range gatewaytest.Notes(exchange.NewFold(0, 0, false), does) {
+		take(n)
 	}
 }
 
@@ -66,33 +53,11 @@ func (p play) chunks() (text []byte) {
 	return w.text
 }
 
+// What plays are made of.
+var status, says, step, stepDone, delta = gatewaytest.Status, gatewaytest.Says, gatewaytest.Step, gatewaytest.StepDone, gatewaytest.Delta
+
 func accepted(id, text string, d conversation.Disposition, answers conversation.QuestionID) conversation.MessageAccepted {
 	return conversation.MessageAccepted{Message: conversation.MessageID(id), Author: "ann", Text: text, Disposition: d, Via: conversation.ViaOpenAI, Question: answers}
-}
-
-func status(old, now conversation.TaskStatus) conversation.TaskStatusChanged {
-	return conversation.TaskStatusChanged{Trigger: "m1-S", Old: old, New: now}
-}
-
-func says(n int, text, draft string) conversation.Part {
-	return conversation.Part{
-		Message: conversation.MessageID("p" + string(rune('0'+n)) + "-S"), Source: "m1-S", Index: conversation.PartIndex(n - 1),
-		Text: text, InReplyTo: "m1-S", Draft: conversation.DraftID(draft),
-	}
-}
-
-func step(n, attempt int) conversation.StepStarted {
-	return conversation.StepStarted{Step: conversation.StepNumber(n), Attempt: attempt, Agent: "coordinator"}
-}
-
-func stepDone(n, attempt int) conversation.StepFinished {
-	return conversation.StepFinished{
-		Step: conversation.StepNumber(n), Attempt: attempt, Outcome: conversation.StepOK, Model: "test", Usage: conversation.Usage{InputTokens: 10, OutputTokens: 2},
-	}
-}
-
-func delta(draft string, at int, text string) conversation.Delta {
-	return conversation.Delta{Task: task, Draft: conversation.DraftID(draft), At: at, Text: text}
 }
 
 func call(id conversation.CallID, q conversation.QuestionID) []any {
@@ -112,10 +77,7 @@ func result(id conversation.CallID, q conversation.QuestionID, message string) [
 }
 
 func approval(q conversation.QuestionID, c conversation.CallID) conversation.Asked {
-	return conversation.Asked{
-		Question: q, Text: "May I call rm?", Blocking: true, Choices: []string{"approve", "decline"},
-		Approval: &conversation.Approval{Call: c, Tool: "rm", Args: `{"path":"/a"}`},
-	}
+	return gatewaytest.Approval(q, c, "rm", `{"path":"/a"}`)
 }
 
 const (
@@ -126,7 +88,7 @@ const (
 var (
 	begins = []any{accepted("m1-S", "Go", conversation.Started, ""), status(queued, running), step(1, 1)}
 	goesOn = []any{status(awaiting, queued), status(queued, running), step(2, 1), stepDone(2, 1)}
-	ends   = []any{conversation.MessageResolved{Message: "m1-S", How: conversation.ResolvedAnswered, Evidence: conversation.EvidenceOnly}, status(running, complete)}
+	ends   = []any{gatewaytest.Answered("m1-S"), status(running, complete)}
 	rests  = []any{status(running, awaiting)}
 )
 
@@ -199,10 +161,7 @@ func TestPlays(t *testing.T) {
 
 // No file is left of a play that is no more.
 func TestPlaysAreAll(t *testing.T) {
-	files, err := os.ReadDir("testdata/plays")
-	if err != nil || len(files) != len(plays) {
-		t.Errorf("%d files for %d plays: %v", len(files), len(plays), err)
-	}
+	gatewaytest.NoOther(t, "plays", len(plays))
 }
 
 // sent is an event, as far as this test looks at it.
