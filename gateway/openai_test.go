@@ -3,7 +3,6 @@ package gateway_test
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,9 +23,7 @@ import (
 func startOpenAI(t *testing.T, changes ...setup) *rig {
 	t.Helper()
 	r := start(t, changes...)
-	transport := &http.Transport{}
-	r.http = &http.Client{Transport: transport, Timeout: 30 * time.Second}
-	t.Cleanup(transport.CloseIdleConnections)
+	r.http = r.plain
 	return r
 }
 

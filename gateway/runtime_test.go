@@ -14,7 +14,7 @@ import (
 	"parley/conversation/machine/machinetest"
 	"parley/gateway"
 	"parley/gateway/gatewaytest"
-	"parley/gateway/service"
+	"parley/gateway/waystest"
 )
 
 // What outside runtimes send and are answered. What becomes of it is the machine's
@@ -299,17 +299,7 @@ func TestWaitingClaimsEnd(t *testing.T) {
 }
 
 // keyring is keys by their token: each is a user of a tenant with scopes.
-type keyring map[string]service.Principal
-
-func (keyring) Mode() string { return "keys" }
-
-func (k keyring) Authenticate(_ context.Context, c service.Credential) (*service.Principal, error) {
-	p, ok := k[c.Token]
-	if !ok {
-		return nil, conversation.Errorf(conversation.Unauthenticated, "who is that")
-	}
-	return &p, nil
-}
+type keyring = waystest.Keyring
 
 // N-17, M-25: the scope runtime reads, claims and answers in every outside session of its
 // tenant and in no other, and a key without it in none.

@@ -2,7 +2,6 @@ package gateway_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -16,6 +15,7 @@ import (
 	"parley/gateway"
 	"parley/gateway/attach"
 	"parley/gateway/gatewaytest"
+	"parley/gateway/waystest"
 	"parley/metrics"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,7 +32,8 @@ type rig struct {
 	addr     string
 	registry *prometheus.Registry
 	log      *logged
-	http     *http.Client
+	http     *http.Client // which holds what it is answered against the documents
+	plain    *http.Client // for what is not of them
 	stop     func() error
 	files    *attach.Files
 }
@@ -56,54 +57,25 @@ func (l *logged) String() string {
 }
 
 // setup changes what a rig is made of.
-type setup func(*gateway.Config, *gateway.Deps)
+type setup = waystest.Setup
 
 func start(t *testing.T, changes ...setup) *rig {
 	t.Helper()
-	r := &rig{t: t, registry: metrics.NewRegistry(), log: &logged{}}
-	m := metrics.NewGateway(r.registry)
-	r.hub = gateway.NewHub(m)
-	r.sessions = gatewaytest.NewSessions(r.hub)
-	cfg := gateway.DefaultConfig()
-	cfg.Listen = "127.0.0.1:0"
-	cfg.Node, cfg.Version, cfg.Model = "n1", "test", "scripted"
-	cfg.Limits.CommandsPerSecond = 0 // tests of the limit set it
-	cfg.Times.DrainSpread = time.Second
-	deps := gateway.Deps{
-		Sessions: r.sessions, Hub: r.hub, Lists: r.sessions.Lists, Metrics: m, Gatherer: r.registry,
-		Logger: slog.New(slog.NewTextHandler(r.log, nil)),
+	log := &logged{}
+	base := func(c *gateway.Config, d *gateway.Deps) {
+		c.Node, c.Model = "n1", "scripted"
+		c.Limits.CommandsPerSecond = 0 // tests of the limit set it
+		c.Times.DrainSpread = time.Second
+		d.Logger = slog.New(slog.NewTextHandler(log, nil))
+		d.Files.Log = d.Logger
 	}
-	deps.Files = &attach.Files{Settings: attach.Defaults(), Store: r.sessions.Blobs(), Metrics: metrics.NewAttachments(r.registry), Log: deps.Logger, Now: time.Now}
-	for _, change := range changes {
-		change(&cfg, &deps)
+	s := waystest.Begin(t, append([]setup{base}, changes...)...)
+	plain := *s.HTTP
+	s.HTTP.Transport = gatewaytest.Documents(t).Transport(t, s.HTTP.Transport)
+	return &rig{
+		t: t, sessions: s.Sessions, hub: s.Hub, server: s.Gateway, addr: s.Addr, registry: s.Registry, log: log, http: s.HTTP, plain: &plain,
+		stop: s.Stop, files: s.Files,
 	}
-	deps.Files.Limits = cfg.Limits
-	r.files = deps.Files
-	server, err := gateway.New(cfg, deps)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.server = server
-	addr, err := server.Listen()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.addr = addr.String()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- server.Run(ctx) }()
-	r.stop = sync.OnceValue(func() error {
-		cancel()
-		return <-ended
-	})
-	transport := &http.Transport{}
-	r.http = &http.Client{Transport: gatewaytest.Documents(t).Transport(t, transport), Timeout: 30 * time.Second}
-	t.Cleanup(func() {
-		transport.CloseIdleConnections()
-		_ = r.stop()
-		r.sessions.Close()
-	})
-	return r
 }
 
 // answer is an HTTP response.

@@ -273,7 +273,7 @@ var testArrows = map[string][]string{
 	"persistence/postgres/internal/*":    {"persistence/clustertest", "persistence/postgres/internal/opening", "persistence/postgres/pgtest"},
 	"actors":                             {"actors/actorstest", "metrics/tracing/tracingtest", "persistence/persistencetest", "models/scripted", "conversation/fit", "conversation/member", "conversation/listing"},
 	"actors/actorstest":                  {"persistence/persistencetest", "models/scripted"},
-	"gateway":                            {"conversation/attached", "conversation/policy", "conversation/chats", "conversation/machine/machinetest", "gateway/gatewaytest", "gateway/web", "conversation/access"},
+	"gateway":                            {"conversation/attached", "conversation/policy", "conversation/chats", "conversation/machine/machinetest", "gateway/gatewaytest", "gateway/waystest", "gateway/web", "conversation/access"},
 	"models/*":                           {"conversation/policy", "conversation/machine/machinetest", "models/modelstest", "persistence/persistencetest"},
 	"tools/*":                            {"tools/toolstest"},
 	"conversation/machine":               {"conversation/dedup", "conversation/transcript", "conversation/readmodel", "conversation/wire", "conversation/tokens", "conversation/member", "conversation/listing"},
