@@ -134,7 +134,7 @@ func (f *Fold) takeUp() {
 	}
 	was := f.resume
 	f.resume = 0
-	begun := was.slot() >= slotStreams || was.slot() < slotBegan && was.runes() > 0
+	begun := was.slot() >= slotStreams || was.slot() != slotGrew && was.runes() > 0
 	if was.Seq() < f.seq || was == NumberAfter(f.seq) || !begun || f.working == "" || f.open != nil || f.full {
 		return
 	}
@@ -156,10 +156,12 @@ func (f *Fold) aside(n Note) {
 func (f *Fold) put(n Note, slot int) {
 	runes := 0
 	switch {
+	case f.open != nil && f.open != n.Item && slot != slotDropped: // beside a text that streams
+		if runes = f.open.Runes; slot == slotGrew {
+			slot = slotWhole
+		}
 	case n.Kind == TextGrew:
 		runes = n.Item.Runes
-	case slot == slotEvent && f.open != nil:
-		runes = f.open.Runes
 	}
 	n.At, n.Own = place(f.seq, slot, runes), true
 	if f.last = n.At; n.Event != nil {

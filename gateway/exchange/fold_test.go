@@ -155,6 +155,12 @@ func write(r *rand.Rand) play {
 				continue // interrupted: a new attempt begins
 			}
 			p = append(p, conversation.StepFinished{Step: conversation.StepNumber(step), Attempt: attempt, Outcome: conversation.StepOK})
+			if r.IntN(3) == 0 { // said by a tool of the engine, while a text is open
+				p = append(p, conversation.PartialResponse{Part: conversation.Part{
+					Message: conversation.MessageID(fmt.Sprintf("p%d-S", part+1)), Source: "m1-S", Index: conversation.PartIndex(part), Text: "Bézier: " + words[r.IntN(len(words))],
+				}})
+				part++
+			}
 			for item, text := range texts {
 				more := "" // the last text may be longer than what streamed of it
 				if item == len(texts)-1 {
@@ -280,4 +286,21 @@ func first(p play, seen Number) int {
 		}
 	}
 	return len(p)
+}
+
+// A number in the middle of a piece of text, of a client that counts its pieces otherwise, is
+// gone on with behind it.
+func TestResumeWithinAPiece(t *testing.T) {
+	p := play{conversation.PartialResponse{Part: conversation.Part{Message: "p1-S", Text: "Grüße"}}}
+	for n, want := range map[int]string{0: "Grüße", 2: "üße", 4: "e", 5: ""} {
+		after, got := place(1, slotGrew, n), ""
+		for _, note := range p.notes(0, after) {
+			if note.Kind == TextGrew {
+				got += note.Delta
+			}
+		}
+		if got != want {
+			t.Errorf("behind %d letters: %q, want %q", n, got, want)
+		}
+	}
 }

@@ -116,7 +116,7 @@ func (f *Follower) clip(n *Note) bool {
 		return true
 	}
 	switch slots := f.after.slot() - n.At.slot() + 1; {
-	case n.Kind == TextGrew && n.At <= f.after, n.At.Seq() < f.after.Seq(), n.Kind != TextGrew && slots >= MaxNumbers:
+	case n.Kind == TextGrew && (n.At <= f.after || f.after.slot() == slotWhole && n.At.slot() == slotGrew), n.At.Seq() < f.after.Seq(), n.Kind != TextGrew && slots >= MaxNumbers:
 		n.Seen = MaxNumbers
 	case n.Kind == TextGrew:
 		begins := n.At - Number(utf8.RuneCountInString(n.Delta))

@@ -29,7 +29,8 @@ const (
 const (
 	slotDropped  = 0 // 8
 	slotEvent    = 8 // 16
-	slotBegan    = 24
+	slotBegan    = 24 // 7
+	slotWhole    = 31 // 1: all of a text that did not stream, while another one is open
 	slotGrew     = 32 // 1
 	slotEnded    = 33 // 16
 	slotStreams  = 49 // 8: a text begins to stream
@@ -37,8 +38,8 @@ const (
 	slotEnd      = 63
 )
 
-// MaxNumbers is how many events a protocol may make of one note; of TextBegan and TextDropped
-// half as many, of TextGrew one.
+// MaxNumbers is how many events a protocol may make of one note; of TextDropped half as many, of
+// TextBegan seven, of TextGrew one.
 const MaxNumbers = 16
 
 // NumberAfter is the number behind all that an event has brought, and all that streamed behind it.
