@@ -290,7 +290,10 @@ func (c *conn) answered(m *message) {
 	if !ok {
 		return
 	}
-	c.push(session, readVerdict(question, m))
+	if bad := c.push(session, readVerdict(question, m)); bad != nil {
+		// An answer has no answer that could say so: who comes back is asked again.
+		c.socket.CloseWith(door.ClosePolicy, bad.Message)
+	}
 }
 
 // verdict is what a client answers to a question.

@@ -1,11 +1,15 @@
 package acp_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 
 	"parley/conversation"
+	"parley/gateway"
+
+	"github.com/coder/websocket"
 )
 
 // An editor that ends a turn ends what it was asked in it, too: the turn is cancelled, and does not
@@ -119,4 +123,28 @@ func TestDismissedThenCancelled(t *testing.T) {
 	c.write(`{"jsonrpc":"2.0","id":"` + id + `","result":{"action":"cancel"}}`)
 	c.write(`{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"S"}}`)
 	c.until(`"status":"CANCELLED"`)
+}
+
+// An answer for which there is no room is not lost in silence: the connection ends, and who comes
+// back is asked again.
+func TestTooManyAnswers(t *testing.T) {
+	r := begin(t, func(c *gateway.Config, _ *gateway.Deps) { c.Limits.CommandsPerSecond = 0 })
+	r.sessions.Open("S", "local")
+	c := r.editor("", forms)
+	c.do("session/resume", `{"sessionId":"S"}`)
+	release := r.sessions.Hold()
+	defer release()
+	ended := make(chan error, 1)
+	go func() {
+		_, _, err := c.ws.Read(context.Background())
+		ended <- err
+	}()
+	for range 400 {
+		if c.ws.Write(t.Context(), websocket.MessageText, []byte(`{"jsonrpc":"2.0","id":"S#q1","result":{"action":"accept","content":{"answer":"x"}}}`)) != nil {
+			break
+		}
+	}
+	if err := <-ended; websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
+		t.Errorf("%v", err)
+	}
 }
