@@ -27,8 +27,8 @@ const (
 // The slots of an event, in the order in which things are told. What a note has room for is
 // how many events of a protocol it may become.
 const (
-	slotDropped  = 0 // 8
-	slotEvent    = 8 // 16
+	slotDropped  = 0  // 8
+	slotEvent    = 8  // 16
 	slotBegan    = 24 // 7
 	slotWhole    = 31 // 1: all of a text that did not stream, while another one is open
 	slotGrew     = 32 // 1
