@@ -148,7 +148,8 @@ var arrows = map[string][]string{
 	"gateway/slack":                   {"conversation", "gateway/chat"},
 	"gateway/web":                     {},
 	"clients/js":                      {},
-	"gateway/webhook":                 {"conversation", "conversation/chats", "conversation/option", "gateway/feed", "metrics"},
+	"gateway/outbound":                {"conversation"},
+	"gateway/webhook":                 {"conversation", "conversation/chats", "conversation/option", "gateway/feed", "gateway/outbound", "metrics"},
 	"gateway/ws":                      {"conversation", "gateway/fanout", "gateway/protocol", "gateway/service", "conversation/chats", "gateway/feed", "gateway/list"},
 
 	"models/anthropic":          {"conversation", "conversation/option", "models/internal/httpmodel"},

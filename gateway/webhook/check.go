@@ -8,7 +8,12 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+
+	"parley/gateway/outbound"
 )
+
+// errPrivate says that a hook's address leads to this machine or its network.
+var errPrivate = fmt.Errorf("%w; allow_private = true allows it", outbound.ErrPrivate)
 
 // Host is the host of the hook's address, which may be shown: what may hold a token stands behind it.
 func (h Hook) Host() string {
@@ -37,7 +42,7 @@ func (h Hook) CheckAddress(ctx context.Context, lookup func(ctx context.Context,
 		return fmt.Errorf("the address of %s cannot be looked up: %w", h.Host(), err)
 	case len(all) == 0:
 		return fmt.Errorf("%s has no address", h.Host())
-	case h.AllowPrivate || slices.ContainsFunc(all, public): // the others are passed over
+	case h.AllowPrivate || slices.ContainsFunc(all, outbound.IsPublic): // the others are passed over
 		return nil
 	}
 	return fmt.Errorf("%s is at %s: %w", h.Host(), all[0].Unmap(), errPrivate)

@@ -13,6 +13,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/chats"
 	"parley/gateway/feed"
+	"parley/gateway/outbound"
 	"parley/metrics"
 )
 
@@ -102,7 +103,7 @@ func (d *Deliverer) trim(ctx context.Context) {
 				d.n.Logger.Warn("a feed of chats was not trimmed; trying again", "tenant", string(tenant), "error", err)
 			}
 		}
-		if rest(ctx, trimPause) != nil {
+		if outbound.Rest(ctx, trimPause) != nil {
 			return
 		}
 	}
@@ -149,15 +150,4 @@ func (d *Deliverer) older(ctx context.Context, tenant conversation.TenantID, lo,
 		}
 	}
 	return lo, nil
-}
-
-// rest waits, or until ctx ends: then it returns the context's error.
-func rest(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
-	return ctx.Err()
 }

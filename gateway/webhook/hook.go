@@ -13,6 +13,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/option"
+	"parley/gateway/outbound"
 )
 
 // Hook is a [[chats.webhooks]] block: where to send what. The tags are those of package
@@ -117,7 +118,7 @@ func (h Hook) keys(env func(string) (string, bool)) ([][]byte, error) {
 	}
 	var keys [][]byte
 	for word := range strings.FieldsSeq(text) {
-		key, err := parseSecret(word)
+		key, err := outbound.ParseSecret(word)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", where, err)
 		}

@@ -1,25 +1,22 @@
 package webhook
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"parley/conversation"
 	"parley/conversation/chats"
 	"parley/gateway/feed"
+	"parley/gateway/outbound"
 )
 
 // Channel is the channel of the rows that hold the cursors of webhooks.
@@ -30,8 +27,7 @@ type sender struct {
 	d      *Deliverer
 	hook   Hook
 	keys   [][]byte
-	client *http.Client
-	idle   func() // closes connections that are open still
+	poster *outbound.Poster
 	log    *slog.Logger
 
 	row    chats.Row // as it was stored last
@@ -46,14 +42,14 @@ type cursor struct {
 }
 
 func newSender(d *Deliverer, h Hook, keys [][]byte) *sender {
-	s := &sender{d: d, hook: h, keys: keys, log: d.n.Logger.With("webhook", h.Name), idle: func() {}}
-	if d.n.Transport != nil {
-		s.client = client(d.n.Transport, h)
-		return s
+	reach := outbound.Public
+	if h.AllowPrivate {
+		reach = outbound.Anywhere
 	}
-	c, t := newClient(h)
-	s.client, s.idle = c, t.CloseIdleConnections
-	return s
+	return &sender{
+		d: d, hook: h, keys: keys, log: d.n.Logger.With("webhook", h.Name),
+		poster: outbound.NewPoster(outbound.Using{Reach: reach, Timeout: h.Timeout, PerHost: 2, Now: d.n.Now, Transport: d.n.Transport}),
+	}
 }
 
 // address is a hash of the hook's address, which may hold a token.
@@ -67,7 +63,7 @@ var errGone = errors.New("the receiver is gone")
 
 // run sends until ctx ends, the receiver is gone, or the store is closed.
 func (s *sender) run(ctx context.Context) error {
-	defer s.idle()
+	defer s.poster.CloseIdle()
 	m := s.d.n.Metrics
 	m.Sent.WithLabelValues(s.hook.Name)    // there from the beginning
 	m.Skipped.WithLabelValues(s.hook.Name) // and this one: an alert waits for its first
@@ -181,7 +177,7 @@ func (s *sender) tellLost() {
 // deliver sends one entry until it is taken, is too old or was erased.
 func (s *sender) deliver(ctx context.Context, e chats.Entry) error {
 	m, name, number := s.d.n.Metrics, s.hook.Name, e.Number
-	next := pauses(s.hook.MaxPause)
+	next := outbound.Pauses(s.hook.MaxPause)
 	for try := 0; ; try++ {
 		if s.tooOld(e) {
 			s.skipped(1)
@@ -206,18 +202,18 @@ func (s *sender) deliver(ctx context.Context, e chats.Entry) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		}
-		m.Failed.WithLabelValues(name, failed.reason).Inc()
-		if failed.reason == reasonGone {
+		m.Failed.WithLabelValues(name, failed.Reason).Inc()
+		if failed.Reason == outbound.ReasonGone {
 			s.cursor.Gone = s.address()
 			return errors.Join(errGone, s.save(ctx))
 		}
-		pause := max(next(), failed.after)
+		pause := max(next(), failed.After)
 		level := slog.LevelDebug
 		if try == 0 {
 			level = slog.LevelWarn
 		}
-		s.log.Log(ctx, level, "an entry was not taken; trying again", "number", uint64(number), "reason", failed.reason, "error", failed.text, "pause", pause)
-		if err := rest(ctx, pause); err != nil {
+		s.log.Log(ctx, level, "an entry was not taken; trying again", "number", uint64(number), "reason", failed.Reason, "error", failed.Text, "pause", pause)
+		if err := outbound.Rest(ctx, pause); err != nil {
 			return err
 		}
 	}
@@ -239,119 +235,19 @@ func (s *sender) there(ctx context.Context, number chats.Number) (there bool, er
 	return there, err
 }
 
-// The reasons why an entry was not taken, as metrics have them.
-const (
-	reasonGone       = "gone"
-	reasonRedirect   = "redirect"
-	reasonRate       = "rate_limited"
-	reasonClient     = "client_error"
-	reasonServer     = "server_error"
-	reasonPrivate    = "private_address"
-	reasonTimeout    = "timeout"
-	reasonConnection = "connection"
-)
-
-// failure is why an entry was not taken.
-type failure struct {
-	reason string
-	text   string        // for the log, without the address
-	after  time.Duration // when the receiver wants to be asked again; 0 = it has not said
-}
-
-// maxAnswer is how much of an answer is read, so that its connection may be used again.
-const maxAnswer = 16 << 10
-
 // post sends an entry once.
-func (s *sender) post(ctx context.Context, e chats.Entry) *failure {
+func (s *sender) post(ctx context.Context, e chats.Entry) *outbound.NotTaken {
 	body := feed.AppendEntry(nil, e)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.hook.URL, bytes.NewReader(body))
-	if err != nil {
-		return &failure{reason: reasonConnection, text: "the url is none"}
-	}
 	// A tenant's name may hold anything; the number behind the last colon keeps ids apart.
 	id := url.PathEscape(s.hook.Tenant) + ":" + strconv.FormatUint(uint64(e.Number), 10)
-	timestamp, signatures := sign(s.keys, id, s.d.n.Now(), body)
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("User-Agent", "parley")
-	req.Header[headerID] = []string{id}
-	req.Header[headerTimestamp] = []string{timestamp}
-	req.Header[headerSignature] = []string{signatures}
-	resp, err := s.client.Do(req)
-	if err != nil {
-		return failed(err)
+	timestamp, signatures := outbound.Sign(s.keys, id, s.d.n.Now(), body)
+	failed := s.poster.Post(ctx, s.hook.URL, http.Header{
+		"Content-Type": {"application/json"}, outbound.HeaderID: {id}, outbound.HeaderTimestamp: {timestamp}, outbound.HeaderSignature: {signatures},
+	}, body)
+	if failed != nil && failed.Reason == outbound.ReasonPrivate {
+		failed.Text = errPrivate.Error()
 	}
-	defer func() { _ = resp.Body.Close() }()
-	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer) // what it says is known already
-	return s.judge(resp)
-}
-
-// judge makes of an answer why the entry was not taken; nil = it was.
-func (s *sender) judge(resp *http.Response) *failure {
-	f := &failure{text: "status " + strconv.Itoa(resp.StatusCode), after: retryAfter(resp.Header.Get("Retry-After"), s.d.n.Now())}
-	switch code := resp.StatusCode; {
-	case code >= 200 && code < 300:
-		return nil
-	case code == http.StatusGone:
-		f.reason = reasonGone
-	case code == http.StatusTooManyRequests:
-		f.reason = reasonRate
-	case code >= 500:
-		f.reason = reasonServer
-	case code >= 400:
-		f.reason = reasonClient
-	default:
-		f.reason = reasonRedirect
-	}
-	return f
-}
-
-// failed is why there was no answer. The error of package net/http has the address in it, the
-// one inside has not.
-func failed(err error) *failure {
-	var outer *url.Error
-	timeout := errors.As(err, &outer) && outer.Timeout()
-	if outer != nil {
-		err = outer.Err
-	}
-	f := &failure{reason: reasonConnection, text: conversation.Excerpt(err.Error(), 300)}
-	switch {
-	case errors.Is(err, errPrivate):
-		f.reason, f.text = reasonPrivate, errPrivate.Error()
-	case timeout:
-		f.reason = reasonTimeout
-	}
-	return f
-}
-
-// maxRetryAfter bounds what a receiver may ask for.
-const maxRetryAfter = 24 * time.Hour
-
-// retryAfter reads a Retry-After: seconds, or a date. 0 = it says nothing that could be one.
-func retryAfter(value string, now time.Time) time.Duration {
-	if value = strings.TrimSpace(value); value == "" {
-		return 0
-	}
-	if n, err := strconv.ParseUint(value, 10, 32); err == nil {
-		return min(time.Duration(n)*time.Second, maxRetryAfter)
-	}
-	if at, err := http.ParseTime(value); err == nil {
-		return min(max(at.Sub(now), 0), maxRetryAfter)
-	}
-	return 0
-}
-
-// firstPause is the pause behind the first try, about.
-const firstPause = time.Second
-
-// pauses are the times to wait between tries: each about twice the one before, up to most, and
-// never two hooks at the same moment for long.
-func pauses(most time.Duration) func() time.Duration {
-	next := min(firstPause, most)
-	return func() time.Duration {
-		p := next
-		next = min(2*next, most)
-		return p/2 + rand.N(p/2+1)
-	}
+	return failed
 }
 
 // load reads the cursor's row.
@@ -406,7 +302,7 @@ func (s *sender) save(ctx context.Context) error {
 
 // again does f until it is done, ctx ends or the store is closed.
 func (s *sender) again(ctx context.Context, doing string, f func() error) error {
-	next := pauses(s.hook.MaxPause)
+	next := outbound.Pauses(s.hook.MaxPause)
 	for {
 		err := f()
 		switch {
@@ -417,7 +313,7 @@ func (s *sender) again(ctx context.Context, doing string, f func() error) error 
 		case !errors.Is(err, chats.ErrStale):
 			s.log.Debug("the store did not do it; trying again", "doing", doing, "error", err)
 		}
-		if err := rest(ctx, next()); err != nil {
+		if err := outbound.Rest(ctx, next()); err != nil {
 			return err
 		}
 	}

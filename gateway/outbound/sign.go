@@ -1,4 +1,4 @@
-package webhook
+package outbound
 
 import (
 	"crypto/hmac"
@@ -10,19 +10,22 @@ import (
 	"time"
 )
 
-// The headers of Standard Webhooks.
+// The headers of Standard Webhooks. What is sent again has the same id.
 const (
-	headerID        = "Webhook-Id"
-	headerTimestamp = "Webhook-Timestamp"
-	headerSignature = "Webhook-Signature"
+	HeaderID        = "Webhook-Id"
+	HeaderTimestamp = "Webhook-Timestamp"
+	HeaderSignature = "Webhook-Signature"
 )
+
+// SecretPrefix is what secrets of Standard Webhooks begin with.
+const SecretPrefix = "whsec_"
 
 // The lengths of a secret that Standard Webhooks allows, in bytes.
 const minKey, maxKey = 24, 64
 
-// parseSecret reads a secret: "whsec_" and base64.
-func parseSecret(text string) ([]byte, error) {
-	encoded, ok := strings.CutPrefix(text, "whsec_")
+// ParseSecret reads a secret: "whsec_" and base64. Errors do not show it.
+func ParseSecret(text string) ([]byte, error) {
+	encoded, ok := strings.CutPrefix(text, SecretPrefix)
 	if !ok {
 		return nil, errors.New(`the secret must begin with "whsec_"`)
 	}
@@ -36,8 +39,8 @@ func parseSecret(text string) ([]byte, error) {
 	return key, nil
 }
 
-// sign is the header of a body that is sent under an id at a time: a signature by each key.
-func sign(keys [][]byte, id string, at time.Time, body []byte) (timestamp, signatures string) {
+// Sign is the header of a body that is sent under an id at a time: a signature by each key.
+func Sign(keys [][]byte, id string, at time.Time, body []byte) (timestamp, signatures string) {
 	timestamp = strconv.FormatInt(at.Unix(), 10)
 	for i, key := range keys {
 		mac := hmac.New(sha256.New, key)

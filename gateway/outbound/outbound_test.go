@@ -1,9 +1,8 @@
-package webhook
+package outbound
 
 import (
 	"context"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -12,27 +11,22 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"parley/conversation/chats"
-	"parley/metrics"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // The vector of the specification's reference libraries, and two keys.
 func TestSign(t *testing.T) {
-	key, err := parseSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+	key, err := ParseSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	if err != nil {
 		t.Fatal(err)
 	}
 	const want = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 	at := time.Date(2021, 2, 25, 15, 2, 10, 0, time.UTC)
-	timestamp, got := sign([][]byte{key}, "msg_p5jXN8AQM9LWM0D4loKWxJek", at, []byte(`{"test": 2432232314}`))
+	timestamp, got := Sign([][]byte{key}, "msg_p5jXN8AQM9LWM0D4loKWxJek", at, []byte(`{"test": 2432232314}`))
 	if timestamp != "1614265330" || got != want {
 		t.Errorf("%s %s, want %s", timestamp, got, want)
 	}
 	other := []byte(strings.Repeat("x", 32))
-	_, both := sign([][]byte{key, other}, "msg_p5jXN8AQM9LWM0D4loKWxJek", at, []byte(`{"test": 2432232314}`))
+	_, both := Sign([][]byte{key, other}, "msg_p5jXN8AQM9LWM0D4loKWxJek", at, []byte(`{"test": 2432232314}`))
 	if first, second, ok := strings.Cut(both, " "); !ok || first != want || second == want || !strings.HasPrefix(second, "v1,") {
 		t.Errorf("%s", both)
 	}
@@ -49,12 +43,12 @@ func TestPublic(t *testing.T) {
 		"::ffff:127.0.0.1": false, "::ffff:169.254.169.254": false, "::127.0.0.1": false, "64:ff9b::7f00:1": false, "64:ff9b::a00:1": false,
 		"2002:7f00:1::": false, "2001:0:4136:e378:8000:63bf:3fff:fdd2": false, "2001:db8::1": false,
 	} {
-		if got := public(netip.MustParseAddr(text)); got != want {
+		if got := IsPublic(netip.MustParseAddr(text)); got != want {
 			t.Errorf("%s is public: %v", text, got)
 		}
 	}
 	for _, address := range []string{"127.0.0.1:80", "[::1]:80", "[fe80::1%lo]:80", "nonsense", ""} {
-		if publicOnly("tcp", address, nil) == nil {
+		if Public.check("tcp", address, nil) == nil {
 			t.Errorf("%q is let through", address)
 		}
 	}
@@ -83,42 +77,49 @@ func newReceiver(t *testing.T, answer http.HandlerFunc) *receiver {
 	return r
 }
 
-func senderTo(address string, private bool) *sender {
-	h := DefaultHook("a")
-	h.URL, h.AllowPrivate, h.Timeout = address, private, 5*time.Second
-	d := &Deliverer{n: Needs{Metrics: metrics.NewWebhooks(prometheus.NewRegistry()), Logger: slog.New(slog.DiscardHandler), Now: time.Now}}
-	return newSender(d, h, [][]byte{[]byte(strings.Repeat("k", 32))})
+func posterOf(reach Reach) *Poster {
+	return NewPoster(Using{Reach: reach, Timeout: 5 * time.Second, PerHost: 2})
 }
 
-// A private address is not even connected to, whatever it is called; with allow_private it is.
-func TestPrivateAddresses(t *testing.T) {
+// An address out of reach is not even connected to, whatever it is called.
+func TestReach(t *testing.T) {
 	r := newReceiver(t, func(w http.ResponseWriter, req *http.Request) {
 		b, err := io.ReadAll(req.Body)
-		if err != nil || string(b) != `{"number":7,"topic":"chat.message"}` || req.Header.Get("webhook-id") != "default:7" {
+		if err != nil || string(b) != "body" || req.Header.Get("webhook-id") != "7" || req.Header.Get("User-Agent") != "parley" {
 			w.WriteHeader(http.StatusBadRequest)
 		}
 	})
-	e := chats.Entry{Number: 7, Value: []byte(`{"topic":"chat.message"}`)}
 	_, port, err := net.SplitHostPort(r.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
+	post := func(reach Reach, host string) *NotTaken {
+		c := posterOf(reach)
+		defer c.CloseIdle()
+		return c.Post(t.Context(), "http://"+host+":"+port+"/token", http.Header{HeaderID: {"7"}}, []byte("body"))
+	}
 	for _, host := range []string{"127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "127.1", "0.0.0.0", "2130706433"} {
-		s := senderTo("http://"+host+":"+port+"/token", false)
-		f := s.post(t.Context(), e)
+		f := post(Public, host)
 		// Some spellings are names that nobody knows.
-		if f == nil || f.reason != reasonPrivate && (f.reason != reasonConnection || !strings.Contains(f.text, "lookup")) || strings.Contains(f.text, "token") {
+		if f == nil || f.Reason != ReasonPrivate && (f.Reason != ReasonConnection || !strings.Contains(f.Text, "lookup")) || strings.Contains(f.Text, "token") {
 			t.Errorf("%s: %+v", host, f)
 		}
-		s.idle()
+	}
+	for _, host := range []string{"8.8.8.8", "10.1.2.3", "0.0.0.0", "169.254.169.254", "[2606:4700::1111]"} {
+		if f := post(Loopback, host); f == nil || f.Reason != ReasonPrivate {
+			t.Errorf("of this machine, %s: %+v", host, f)
+		}
 	}
 	if n := r.connections.Load(); n != 0 {
 		t.Errorf("%d connections", n)
 	}
-	s := senderTo("http://127.0.0.1:"+port+"/token", true)
-	defer s.idle()
-	if f := s.post(t.Context(), e); f != nil || r.requests.Load() != 1 {
-		t.Errorf("%+v, %d requests", f, r.requests.Load())
+	for _, reach := range []Reach{Anywhere, Loopback} {
+		if f := post(reach, "127.0.0.1"); f != nil {
+			t.Errorf("%v: %+v", reach, f)
+		}
+	}
+	if n := r.requests.Load(); n != 2 {
+		t.Errorf("%d requests", n)
 	}
 }
 
@@ -130,8 +131,8 @@ func TestAnswers(t *testing.T) {
 		code   int
 		reason string
 	}{
-		"/200": {200, ""}, "/204": {204, ""}, "/299": {299, ""}, "/301": {301, reasonRedirect}, "/307": {307, reasonRedirect}, "/308": {308, reasonRedirect}, "/400": {400, reasonClient},
-		"/401": {401, reasonClient}, "/410": {410, reasonGone}, "/429": {429, reasonRate}, "/500": {500, reasonServer}, "/503": {503, reasonServer},
+		"/200": {200, ""}, "/204": {204, ""}, "/299": {299, ""}, "/301": {301, ReasonRedirect}, "/307": {307, ReasonRedirect}, "/308": {308, ReasonRedirect}, "/400": {400, ReasonClient},
+		"/401": {401, ReasonClient}, "/410": {410, ReasonGone}, "/429": {429, ReasonRate}, "/500": {500, ReasonServer}, "/503": {503, ReasonServer},
 	}
 	r := newReceiver(t, func(w http.ResponseWriter, req *http.Request) {
 		w.Header().Set("Location", elsewhere.URL)
@@ -147,13 +148,13 @@ func TestAnswers(t *testing.T) {
 		}
 	})
 	for path, x := range codes {
-		s := senderTo(r.URL+path, true)
-		f := s.post(t.Context(), chats.Entry{Number: 1, Value: []byte(`{"topic":"chat.message"}`)})
-		s.idle()
+		c := posterOf(Anywhere)
+		f := c.Post(t.Context(), r.URL+path, http.Header{}, nil)
+		c.CloseIdle()
 		switch {
 		case (f == nil) != (x.reason == ""):
 			t.Errorf("%s: %+v", path, f)
-		case f != nil && (f.reason != x.reason || f.after != 7*time.Second):
+		case f != nil && (f.Reason != x.reason || f.After != 7*time.Second):
 			t.Errorf("%s: %+v", path, f)
 		}
 	}
@@ -161,9 +162,8 @@ func TestAnswers(t *testing.T) {
 		t.Errorf("%d redirects were followed", n)
 	}
 	r.Close()
-	s := senderTo(r.URL+"/token", true)
-	f := s.post(t.Context(), chats.Entry{Number: 1})
-	if f == nil || f.reason != reasonConnection || strings.Contains(f.text, "token") {
+	f := posterOf(Anywhere).Post(t.Context(), r.URL+"/token", http.Header{}, nil)
+	if f == nil || f.Reason != ReasonConnection || strings.Contains(f.Text, "token") {
 		t.Errorf("%+v", f)
 	}
 }
@@ -173,10 +173,9 @@ func TestSilentReceiver(t *testing.T) {
 	hold := make(chan struct{})
 	r := newReceiver(t, func(http.ResponseWriter, *http.Request) { <-hold })
 	defer close(hold)
-	s := senderTo(r.URL, true)
-	defer s.idle()
-	s.client.Timeout = 20 * time.Millisecond
-	if f := s.post(context.Background(), chats.Entry{Number: 1}); f == nil || f.reason != reasonTimeout {
+	c := NewPoster(Using{Reach: Anywhere, Timeout: 20 * time.Millisecond})
+	defer c.CloseIdle()
+	if f := c.Post(context.Background(), r.URL, http.Header{}, nil); f == nil || f.Reason != ReasonTimeout {
 		t.Errorf("%+v", f)
 	}
 }
