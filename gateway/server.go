@@ -30,6 +30,7 @@ import (
 	"parley/gateway/listener"
 	"parley/gateway/mcp"
 	"parley/gateway/openai"
+	"parley/gateway/push"
 	"parley/gateway/render"
 	"parley/gateway/rest"
 	"parley/gateway/service"
@@ -57,6 +58,7 @@ type Deps struct {
 	Inlets        map[string]Inlet      // of channels to chat platforms, by name; nil = there are none
 	Files         *attach.Files         // what is attached to messages; nil = nothing can be
 	Feeds         *feed.Feeds           // what happens in chats of platforms; nil = there are none
+	Pushes        *push.Pushes          // tells clients of their tasks at addresses of their own; nil = nobody does
 	Index         search.Index          // of what is said in sessions; nil = searches read the logs
 	Searches      *metrics.Search       // nil = counts are thrown away
 	Lists         *list.Board           // who watches a list of sessions; nil = that is not possible
@@ -174,7 +176,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 	agui.Register(others, s.app)
 	acp.Register(others, s.app)
 	mcp.Register(others, s.app)
-	a2a.Register(others, s.app)
+	a2a.Register(others, s.app, d.Pushes)
 	return s, nil
 }
 

@@ -51,3 +51,29 @@ func NewWebhooks(r prometheus.Registerer) *Webhooks {
 		Trimmed: f.counter("feed_trimmed_total", "Entries that were dropped from feeds because of their age or number."),
 	}
 }
+
+// Pushes are the collectors of notices that clients have asked for at an address of their own.
+type Pushes struct {
+	Open     prometheus.Gauge       // registrations that are served on this node
+	Sent     prometheus.Counter     // notices that were taken
+	Failed   *prometheus.CounterVec // tries that came to nothing, by reason
+	Retries  prometheus.Counter     // tries after the first one of a notice
+	Skipped  prometheus.Counter     // notices that were given up
+	Ended    *prometheus.CounterVec // registrations that have ended, by reason
+	Delivery prometheus.Histogram   // seconds from what happened until it was taken
+}
+
+// NewPushes makes and registers them.
+func NewPushes(r prometheus.Registerer) *Pushes {
+	f := newFactory(r, "parley_push_")
+	return &Pushes{
+		Open:    f.gauge("open", "Tasks of which this node tells an address that a client has registered."),
+		Sent:    f.counter("sent_total", "Notices that a registered address has taken."),
+		Failed:  f.counters("failed_total", "Tries to send a notice that came to nothing, by reason.", "reason"),
+		Retries: f.counter("retries_total", "Tries to send a notice after the first one."),
+		Skipped: f.counter("skipped_total", "Notices that were never taken and are too old to be tried again."),
+		Ended:   f.counters("ended_total", "Registrations of which nothing more is sent, by reason.", "reason"),
+		Delivery: f.histogram("delivery_duration_seconds", "Time from what has happened to a task until a registered address has taken it.",
+			prometheus.ExponentialBuckets(0.01, 2.5, 15)),
+	}
+}

@@ -79,6 +79,7 @@ var rooms = []struct {
 		NewFeeds(r)
 		NewWebhooks(r)
 	}},
+	{"Push notifications", "Only where something may be sent to addresses of clients (`push.hosts`).", func(r prometheus.Registerer) { NewPushes(r) }},
 }
 
 // Names, texts and labels are what dashboards and alerts are made of: they change in

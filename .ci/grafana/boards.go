@@ -537,6 +537,14 @@ func channels() board {
 				{title: "Watches of feeds", unit: "none", about: "Watches of feeds of chats that are open.",
 					queries: one(q("sum(parley_feed_watches)", "watches"))},
 			}},
+			{"Push notifications", []panel{
+				{title: "Notices taken", unit: "ops", about: "Notices of what happened to a task that addresses of clients have taken a second, and tasks of which one is told now.",
+					queries: []query{q("sum(rate(parley_push_sent_total[r]))", "taken"), q("sum(parley_push_open)", "tasks")}},
+				{title: "Time to deliver a notice", unit: "s", about: "From what happened to a task until an address of a client has taken it. Normal: below a second.",
+					queries: times("parley_push_delivery_duration_seconds")},
+				{title: "Notices not taken", unit: "ops", about: "Tries that came to nothing by reason, tries after the first one, notices that were given up, and registrations that have ended by reason. The addresses are the clients'.",
+					queries: []query{rare("parley_push_failed_total", "reason"), q("sum(rate(parley_push_retries_total[r]))", "tried again"), q("sum(rate(parley_push_skipped_total[r]))", "given up"), rare("parley_push_ended_total", "reason")}},
+			}},
 			{"Uploads", []panel{
 				{title: "Uploads", unit: "ops", about: "Files taken a second, refused ones by code, and files taken away because no message named them in time.",
 					queries: []query{rate("parley_attachments_uploads_total"), rare("parley_attachments_refused_total", "code"), q("sum(rate(parley_attachments_swept_total[r]))", "swept")}},

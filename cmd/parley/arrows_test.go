@@ -117,7 +117,7 @@ var arrows = map[string][]string{
 	"actors/internal/unreadable":      {"conversation"},
 	"actors/internal/sessionlog":      {"conversation", "conversation/policy", "conversation/machine", "conversation/transcript", "metrics", "conversation/dedup"},
 	"actors/internal/workers":         {},
-	"gateway":                         {"gateway/assets", "conversation", "conversation/option", "gateway/fanout", "gateway/door", "gateway/exchange", "gateway/openai", "gateway/uistream", "gateway/agui", "gateway/acp", "gateway/mcp", "gateway/a2a", "gateway/protocol", "gateway/rest", "gateway/service", "gateway/ws", "metrics", "gateway/listener", "gateway/admin", "gateway/auth", "gateway/render", "conversation/member", "gateway/feed", "gateway/find", "conversation/search", "gateway/list", "gateway/attach"},
+	"gateway":                         {"gateway/assets", "conversation", "conversation/option", "gateway/fanout", "gateway/door", "gateway/exchange", "gateway/openai", "gateway/uistream", "gateway/agui", "gateway/acp", "gateway/mcp", "gateway/a2a", "gateway/protocol", "gateway/rest", "gateway/service", "gateway/ws", "metrics", "gateway/listener", "gateway/admin", "gateway/auth", "gateway/render", "conversation/member", "gateway/feed", "gateway/find", "conversation/search", "gateway/list", "gateway/attach", "gateway/push"},
 	"gateway/attach":                  {"conversation", "conversation/attached", "conversation/blobs", "conversation/option", "gateway/protocol", "metrics"},
 	"gateway/admin":                   {"conversation", "gateway/protocol", "gateway/service"},
 	"gateway/audit":                   {"conversation", "gateway/service"},
@@ -135,7 +135,7 @@ var arrows = map[string][]string{
 	"gateway/agui":                    {"conversation", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service", "conversation/attached", "gateway/attach"},
 	"gateway/acp":                     {"conversation", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service", "conversation/access"},
 	"gateway/mcp":                     {"conversation", "conversation/access", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service"},
-	"gateway/a2a":                     {"conversation", "gateway/attach", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service"},
+	"gateway/a2a":                     {"conversation", "gateway/attach", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/push", "gateway/service"},
 	"gateway/exchange":                {"conversation", "gateway/door", "gateway/fanout", "gateway/protocol", "gateway/service"},
 	"gateway/door":                    {"conversation", "gateway/protocol", "gateway/service", "gateway/door/internal/gone"},
 	"gateway/door/internal/gone":      {},
@@ -149,6 +149,7 @@ var arrows = map[string][]string{
 	"gateway/web":                     {},
 	"clients/js":                      {},
 	"gateway/outbound":                {"conversation"},
+	"gateway/push":                    {"conversation", "conversation/chats", "conversation/option", "gateway/outbound", "gateway/service", "metrics"},
 	"gateway/webhook":                 {"conversation", "conversation/chats", "conversation/option", "gateway/feed", "gateway/outbound", "metrics"},
 	"gateway/ws":                      {"conversation", "gateway/fanout", "gateway/protocol", "gateway/service", "conversation/chats", "gateway/feed", "gateway/list"},
 
@@ -205,17 +206,18 @@ var arrows = map[string][]string{
 
 	"cmd/parley/internal/logs": {"metrics"},
 	"cmd/parley": {
-		"cmd/parley/internal/logs", "metrics/tracing", "actors", "cmd/parley/internal/assemble", "cmd/parley/internal/build", "cmd/parley/internal/backups", "cmd/parley/internal/acp", "cmd/parley/internal/chat", "cmd/parley/internal/config", "cmd/parley/internal/store", "cmd/parley/internal/supervise", "conversation",
+		"cmd/parley/internal/logs", "metrics/tracing", "actors", "cmd/parley/internal/assemble", "cmd/parley/internal/build", "cmd/parley/internal/backups", "cmd/parley/internal/acp", "cmd/parley/internal/channels", "cmd/parley/internal/chat", "cmd/parley/internal/config", "cmd/parley/internal/store", "cmd/parley/internal/supervise", "conversation",
 		"gateway", "gateway/list", "gateway/protocol", "gateway/web", "metrics", "tools/builtin", "gateway/audit", "gateway/auth", "gateway/service", "gateway/listener", "actors/cluster", "conversation/member", "persistence/move", "conversation/chats", "gateway/chat", "gateway/feed", "gateway/webhook",
 	},
 	"cmd/parley/internal/assemble": {
 		"actors", "cmd/parley/internal/config", "conversation", "conversation/policy", "conversation/transcript", "gateway", "gateway/protocol", "metrics",
 		"models/anthropic", "models/command", "models/fallback", "models/given", "models/limit", "models/openai", "models/window", "tools/mcp", "gateway/auth", "gateway/listener", "actors/cluster", "persistence/postgres", "cmd/parley/internal/store", "conversation/member", "tools/mcp/shared", "conversation/chats", "gateway/chat", "gateway/discord", "gateway/service", "gateway/slack", "gateway/telegram", "conversation/attached", "conversation/blobs", "gateway/attach",
 	},
-	"cmd/parley/internal/backups": {"cmd/parley/internal/store", "conversation", "conversation/option", "metrics"},
+	"cmd/parley/internal/channels": {"actors/cluster", "cmd/parley/internal/assemble", "cmd/parley/internal/config", "conversation", "conversation/chats", "gateway", "gateway/auth", "gateway/chat", "gateway/feed", "gateway/push", "gateway/service", "gateway/webhook", "metrics"},
+	"cmd/parley/internal/backups":  {"cmd/parley/internal/store", "conversation", "conversation/option", "metrics"},
 	"cmd/parley/internal/config": {
 		"metrics/tracing", "actors", "cmd/parley/internal/config/internal/written", "cmd/parley/internal/backups", "cmd/parley/internal/store", "conversation", "conversation/option", "conversation/policy", "conversation/transcript", "gateway", "models/anthropic", "models/command", "models/openai",
-		"models/limit", "models/scripted", "tools/builtin", "tools/mcp", "tools/mcp/secret", "gateway/audit", "gateway/auth", "gateway/chat", "gateway/feed", "gateway/webhook", "cmd/parley/internal/config/platforms", "gateway/attach", "metrics",
+		"models/limit", "models/scripted", "tools/builtin", "tools/mcp", "tools/mcp/secret", "gateway/audit", "gateway/auth", "gateway/chat", "gateway/feed", "gateway/push", "gateway/webhook", "cmd/parley/internal/config/platforms", "gateway/attach", "metrics",
 	},
 	"cmd/parley/deploy":                           {},
 	"cmd/parley/internal/build":                   {},
@@ -299,7 +301,7 @@ var testArrows = map[string][]string{
 	"gateway/agui":     {"conversation/attached", "conversation/machine/machinetest", "conversation/policy", "gateway", "gateway/gatewaytest", "gateway/waystest"},
 	"gateway/acp":      {"conversation/attached", "conversation/machine/machinetest", "conversation/policy", "gateway", "gateway/gatewaytest", "gateway/waystest"},
 	"gateway/mcp":      {"conversation/attached", "conversation/machine/machinetest", "conversation/policy", "gateway", "gateway/gatewaytest", "metrics"},
-	"gateway/a2a":      {"conversation/attached", "conversation/machine/machinetest", "conversation/policy", "gateway", "gateway/gatewaytest", "gateway/waystest"},
+	"gateway/a2a":      {"conversation/attached", "conversation/chats", "conversation/machine/machinetest", "conversation/policy", "gateway", "gateway/gatewaytest", "gateway/waystest", "metrics"},
 
 	"cmd/parley/internal/assemble": {"conversation/machine/machinetest", "models/modelstest", "models/modelstest/vendors", "persistence/persistencetest"},
 	"cmd/parley": {

@@ -26,6 +26,7 @@ type scene struct {
 	nodes  []*live
 	person *telegramPerson
 	round  int
+	taker  string // the address of who takes what is posted
 	old    string // a session that lives through all rounds
 	seq    int
 }
@@ -90,6 +91,9 @@ name = "old"
 url = %q
 secret_file = %q
 allow_private = true
+[push]
+hosts = ["127.0.0.1"]
+private = true
 [backup]
 dir = %q
 every = "1h"
@@ -104,6 +108,7 @@ func newScene(t *testing.T) *scene {
 	}
 	taker := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
 	t.Cleanup(taker.Close)
+	s.taker = taker.URL
 	gone := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusGone) }))
 	t.Cleanup(gone.Close)
 	platform := telegramtest.Start()
@@ -263,6 +268,7 @@ func (s *scene) http() {
 	s.ask(s.session("shell"), "hello")
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
+	s.post("/a2a/message:send", fmt.Sprintf(`{"message":{"messageId":%q,"role":"ROLE_USER","parts":[{"text":"/say pushed"}]},"configuration":{"taskPushNotificationConfig":{"url":%q}}}`, s.id(), s.taker), 200)
 	stream, err := http.NewRequestWithContext(ctx, "GET", "http://"+s.solo.addr+"/api/sessions/"+session+"/stream?since=0", nil)
 	if err != nil {
 		s.t.Fatal(err)

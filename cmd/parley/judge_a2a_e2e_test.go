@@ -4,9 +4,9 @@ package main
 
 import "testing"
 
-// The official SDK of A2A, over both of its bindings.
+// N-16: the official SDK of A2A, over both of its bindings, with push notifications.
 func TestJudgeA2A(t *testing.T) {
-	judged(t, "a2a", "--config", askingTools(t), "--set", keysMode, "--set", "scripted.token_delay=20ms")
+	judged(t, "a2a", "--config", askingTools(t), "--set", keysMode, "--set", "scripted.token_delay=20ms", "--set", `push.hosts=["127.0.0.1"]`, "--set", "push.private=true")
 }
 
 // The protocol's own test kit is another judge.

@@ -12,6 +12,7 @@ import (
 	"parley/actors"
 	"parley/cmd/parley/internal/assemble"
 	"parley/cmd/parley/internal/build"
+	"parley/cmd/parley/internal/channels"
 	"parley/cmd/parley/internal/config"
 	"parley/cmd/parley/internal/logs"
 	"parley/cmd/parley/internal/store"
@@ -146,14 +147,18 @@ func (m *Main) serve(ctx context.Context) error {
 	sessions := others.sessions(engine)
 	feeds := feed.New(db.Chats(), c.Feeds, metrics.NewFeeds(registry), log.With("room", "gateway"))
 	defer feeds.Close()
-	platforms, err := openChannels(c, others, look, log.With("room", "channels"))
+	platforms, err := channels.Open(c, others.runner(), look, log.With("room", "channels"))
 	if err != nil {
 		return err
 	}
-	if err := platforms.join(sessions, hub, feeds.Store(), func() *metrics.Chats { return metrics.NewChats(registry) }, log.With("room", "channels")); err != nil {
+	if err := platforms.Join(sessions, hub, feeds.Store(), func() *metrics.Chats { return metrics.NewChats(registry) }, log.With("room", "channels")); err != nil {
 		return err
 	}
-	if err := platforms.send(c, feeds, look, func() *metrics.Webhooks { return metrics.NewWebhooks(registry) }, log.With("room", "channels")); err != nil {
+	if err := platforms.Send(c, feeds, look, func() *metrics.Webhooks { return metrics.NewWebhooks(registry) }, log.With("room", "channels")); err != nil {
+		return err
+	}
+	pushes, err := platforms.Pushes(c, feeds.Store(), store.Secret(db), func() *metrics.Pushes { return metrics.NewPushes(registry) }, log.With("room", "gateway"))
+	if err != nil {
 		return err
 	}
 	auditLog := m.audit()
@@ -166,7 +171,7 @@ func (m *Main) serve(ctx context.Context) error {
 		requests = &service.RequestLog{Log: log.With("room", "gateway")}
 	}
 	server, err := gateway.New(assemble.Gateway(c, node, version(), models.Label), gateway.Deps{
-		Sessions: sessions, Hub: hub, Inlets: platforms.inlets, Feeds: feeds, Files: files, Lists: lists, Page: web.Files, Searches: metrics.NewSearch(registry), Index: store.Index(db),
+		Sessions: sessions, Hub: hub, Inlets: platforms.Inlets, Feeds: feeds, Pushes: pushes, Files: files, Lists: lists, Page: web.Files, Searches: metrics.NewSearch(registry), Index: store.Index(db),
 		Logger: log.With("room", "gateway"), Requests: requests, Metrics: gatewayMetrics, Gatherer: gatherer, Backup: backupOf(db), Audit: auditLog, Authenticator: in.Authenticator, Members: others.members(), Tickets: ticketsOf(db), Secret: store.Secret(db),
 		CommandLine: config.ShownArgs(m.args),
 	})
@@ -200,7 +205,7 @@ func (m *Main) serve(ctx context.Context) error {
 	case <-engine.Started():
 	case <-engineEnded:
 	}
-	platforms.run(running)
+	platforms.Run(running)
 	gatewayEnded := make(chan struct{})
 	go func() { // ends with the drain, or when it fails
 		defer close(gatewayEnded)
@@ -242,7 +247,7 @@ func (m *Main) serve(ctx context.Context) error {
 	if drain := engine.Drain(parting); drain != nil {
 		err = errors.Join(err, fmt.Errorf("drain: %w", drain))
 	}
-	platforms.end() // what the drain has let end is shown, as far as the platforms take it at once
+	platforms.End() // what the drain has let end is shown, as far as the platforms take it at once
 	parted := make(chan struct{})
 	go func() { // no call needs a server of tools any more: they end while clients do
 		defer close(parted)

@@ -12,6 +12,7 @@ import (
 	"parley/actors"
 	"parley/actors/cluster"
 	"parley/cmd/parley/internal/assemble"
+	"parley/cmd/parley/internal/channels"
 	"parley/cmd/parley/internal/config"
 	"parley/cmd/parley/internal/store"
 	"parley/conversation"
@@ -79,6 +80,14 @@ func (m *Main) join(ctx context.Context, db store.Store, log *slog.Logger, count
 		return nil, fmt.Errorf("joining the cluster: %w", err)
 	}
 	return &joined{node}, nil
+}
+
+// runner runs what runs once in the cluster; nil = this process is alone.
+func (j *joined) runner() channels.Runner {
+	if j == nil {
+		return nil
+	}
+	return j.Node
 }
 
 // of has the engine own its sessions, and know which are others', and connects the hub with

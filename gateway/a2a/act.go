@@ -36,6 +36,12 @@ func (a *api) say(ctx context.Context, c *fiber.Ctx, who *service.Principal, r *
 		return d, err
 	}
 	d.address = addressOf(a.Services, c)
+	if r.push != nil {
+		r.push.said = clientID(r.message.id)
+		if err := a.mayPush(ctx, who, r.push, r.message.task); err != nil {
+			return d, err
+		}
+	}
 	var receipt conversation.Receipt
 	said := exchange.Said{Via: conversation.ViaA2A, ID: clientID(r.message.id), Text: r.message.text, Mode: mode, TraceParent: c.Get(service.TraceHeader)}
 	if r.message.task != "" {
@@ -53,7 +59,9 @@ func (a *api) say(ctx context.Context, c *fiber.Ctx, who *service.Principal, r *
 		d.task = receipt.Task
 	}
 	d.from = max(d.from, receipt.Seq)
-	d.row, err = a.TaskRow(ctx, who, d.key, d.task)
+	if d.row, err = a.TaskRow(ctx, who, d.key, d.task); err == nil && r.push != nil {
+		err = a.register(ctx, who, r.push, d.place, d.from)
+	}
 	return d, err
 }
 

@@ -67,7 +67,12 @@ func (a *api) appendCard(dst []byte, c *fiber.Ctx, tenant string, agents []proto
 			})
 		}
 		o.Bytes = append(o.Bytes, ']')
-		o.Raw("capabilities", `{"streaming":true,"pushNotifications":false,"extendedAgentCard":true}`)
+		o.Key("capabilities")
+		o.Bytes = object(o.Bytes, func(o *protocol.Object) {
+			o.Bool("streaming", true)
+			o.Bool("pushNotifications", a.pushes != nil)
+			o.Bool("extendedAgentCard", true)
+		})
 		if a.Auth.Mode() != "none" {
 			o.Raw("securitySchemes", `{"bearer":{"httpAuthSecurityScheme":{"scheme":"Bearer","description":"a key or a token of this server"}}}`)
 			o.Raw("securityRequirements", `[{"schemes":{"bearer":{"list":[]}}}]`)

@@ -55,8 +55,9 @@ func refuse(k *kind, format string, args ...any) error {
 }
 
 var (
-	errNoPush = refuse(pushNotSupported, "push notifications are not sent to addresses that clients choose: follow the task (SubscribeToTask, with Last-Event-ID after a break), or ask for it (GetTask)")
-	errNoTask = refuse(taskNotFound, "there is no such task")
+	errNoPush   = refuse(pushNotSupported, "this server sends nothing to addresses of clients (push.hosts of its configuration): follow the task (SubscribeToTask, with Last-Event-ID after a break), or ask for it (GetTask)")
+	errNoTask   = refuse(taskNotFound, "there is no such task")
+	errNoConfig = refuse(taskNotFound, "there is no such push notification configuration of the task")
 )
 
 // kinds are the kinds of the engine's errors. What is not here the protocol has no kind for: it

@@ -32,8 +32,9 @@ const all = -1
 type sending struct {
 	tenant  string
 	message message
-	history int  // how many messages of the task's history are wanted
-	now     bool // the answer does not wait for the task
+	history int      // how many messages of the task's history are wanted
+	now     bool     // the answer does not wait for the task
+	push    *pushing // what its client wants to be told of the task, and where; nil = nothing
 }
 
 // message is what a client says.
@@ -149,7 +150,8 @@ func (r *sending) configure(b []byte) error {
 			return m.Bool(&r.now)
 		case "taskPushNotificationConfig", "task_push_notification_config":
 			if string(m.Raw) != "null" {
-				return errNoPush
+				r.push = &pushing{}
+				return r.push.read(m.Raw, "configuration.taskPushNotificationConfig")
 			}
 		case "acceptedOutputModes", "accepted_output_modes":
 			return readItems(m, "configuration.acceptedOutputModes", maxModes, func(item []byte, what string) error {

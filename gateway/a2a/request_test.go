@@ -98,7 +98,7 @@ func refused(err error) bool {
 func FuzzRequests(f *testing.F) {
 	for _, seed := range []string{
 		`{"message":{"messageId":"u1","contextId":"c","taskId":"t","role":"ROLE_USER","parts":[{"text":"Hello"},{"data":{"a":1}},{"raw":"dGNr","mediaType":"text/plain"}],"metadata":{"parley":{"mode":"steer"}}},"configuration":{"acceptedOutputModes":["text/plain"],"historyLength":1,"returnImmediately":true}}`,
-		`{"id":"t1-S","historyLength":2,"tenant":"developer"}`, `{"contextId":"c","status":"TASK_STATE_WORKING","pageSize":5,"pageToken":"x","statusTimestampAfter":"2026-01-31T12:00:00Z"}`,
+		`{"id":"t1-S","historyLength":2,"tenant":"developer"}`, `{"taskId":"t1-S","id":"a","url":"https://a.example/","token":"t","authentication":{"scheme":"Bearer","credentials":"c"}}`, `{"contextId":"c","status":"TASK_STATE_WORKING","pageSize":5,"pageToken":"x","statusTimestampAfter":"2026-01-31T12:00:00Z"}`,
 		`{"jsonrpc":"2.0","id":"a","method":"GetTask","params":{"id":"t1-S"}}`, `[]`, `null`, `{"message":{"parts":[{}]}}`, `{"message":{"messageId":"\ud800","parts":[{"text":"\u0000"}]}}`, `{"id":1e999}`,
 	} {
 		f.Add([]byte(seed))
@@ -119,6 +119,9 @@ func FuzzRequests(f *testing.F) {
 		}
 		if l, err := readListing(b); err != nil && !refused(err) || err == nil && (l.size < 0 || l.size > maxPageSize || l.history < 0 || len(l.status) > 1) {
 			t.Errorf("a list: %+v, %v", l, err)
+		}
+		if err := (&pushing{}).read(b, "params"); err != nil && !refused(err) {
+			t.Errorf("a configuration: %v", err)
 		}
 		if _, err := readTenant(b); err != nil && !refused(err) {
 			t.Errorf("a tenant: %v", err)

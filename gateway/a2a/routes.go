@@ -7,21 +7,28 @@ import (
 	"parley/gateway/door"
 	"parley/gateway/exchange"
 	"parley/gateway/protocol"
+	"parley/gateway/push"
 	"parley/gateway/service"
 
 	"github.com/gofiber/fiber/v2"
 )
 
 // api is the way in.
-type api struct{ *exchange.Exchange }
+type api struct {
+	*exchange.Exchange
+	pushes *push.Pushes // nil = nothing is sent to addresses of clients
+}
 
 // base is where both bindings are served.
 const base = "/a2a"
 
 // Register adds the routes: a card that everybody may read, JSON-RPC, and HTTP+JSON, which may
-// name a tenant before what it asks for.
-func Register(x *exchange.Exchange, r fiber.Router) {
-	a := &api{x}
+// name a tenant before what it asks for. What pushes sends is made here; nil = it sends nothing.
+func Register(x *exchange.Exchange, r fiber.Router, pushes *push.Pushes) {
+	a := &api{x, pushes}
+	if pushes != nil {
+		pushes.Tells(a)
+	}
 	add := func(method, path, name string, answers fiber.Handler, do ...fiber.Handler) {
 		r.Add(method, path, append([]fiber.Handler{x.Named(name), answers}, do...)...)
 	}
@@ -38,10 +45,10 @@ func Register(x *exchange.Exchange, r fiber.Router) {
 		http(fiber.MethodGet, "/tasks", a.httpList)
 		http(fiber.MethodGet, "/tasks/:task", a.httpGetTask)
 		http(fiber.MethodPost, "/tasks/:task", a.httpActOnTask)
-		http(fiber.MethodPost, "/tasks/:task/pushNotificationConfigs", a.httpNoPush)
-		http(fiber.MethodGet, "/tasks/:task/pushNotificationConfigs", a.httpNoPush)
-		http(fiber.MethodGet, "/tasks/:task/pushNotificationConfigs/:config", a.httpNoPush)
-		http(fiber.MethodDelete, "/tasks/:task/pushNotificationConfigs/:config", a.httpNoPush)
+		http(fiber.MethodPost, "/tasks/:task/pushNotificationConfigs", a.httpPush(a.createPush))
+		http(fiber.MethodGet, "/tasks/:task/pushNotificationConfigs", a.httpPush(a.listPush))
+		http(fiber.MethodGet, "/tasks/:task/pushNotificationConfigs/:config", a.httpPush(a.getPush))
+		http(fiber.MethodDelete, "/tasks/:task/pushNotificationConfigs/:config", a.httpPush(a.deletePush))
 		http(fiber.MethodGet, "/extendedAgentCard", a.httpCard)
 	}
 	add(fiber.MethodGet, base+"/:tenant"+cardPath, base+"/:tenant"+cardPath, a.refuseHTTP, signed, a.httpCard)
@@ -192,8 +199,6 @@ func (a *api) httpActOnTask(c *fiber.Ctx) error {
 		return fiber.ErrMethodNotAllowed
 	}
 }
-
-func (a *api) httpNoPush(*fiber.Ctx) error { return errNoPush }
 
 func (a *api) httpCard(c *fiber.Ctx) error {
 	tenant := ""

@@ -120,7 +120,7 @@ func (a *api) rpc(c *fiber.Ctx) error {
 		}
 		result, err = a.card(c, tenant)
 	case "CreateTaskPushNotificationConfig", "GetTaskPushNotificationConfig", "ListTaskPushNotificationConfigs", "DeleteTaskPushNotificationConfig":
-		return errNoPush
+		result, err = a.rpcPush(c, r.method, r.params)
 	default:
 		if older[r.method] {
 			return refuse(versionNotSupported, "%s is of a version before 1.0, which is not spoken here", r.method)

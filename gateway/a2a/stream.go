@@ -30,16 +30,22 @@ const newest = conversation.Seq(math.MaxUint64)
 type stream struct {
 	*tale
 	from
-	head   []byte // what stands before the value of an event, and behind it
-	tail   string
-	begun  bool // the task was told
-	synced bool // what comes is new
+	event  func(at exchange.Number, value func(dst []byte) []byte) // takes an event; at 0 = it has no number
+	whole  bool                                                    // texts are told once they have ended; and who goes on is not told the task first
+	begun  bool                                                    // the task was told
+	synced bool                                                    // what comes is new
 	last   conversation.Seq
-	held   []byte
+
+	// Of an answer with a stream:
+
+	head []byte // what stands before the value of an event, and behind it
+	tail string
+	held []byte
 }
 
 func newStream(t *tale, f from, rpc []byte) *stream {
 	s := &stream{tale: t, from: f}
+	s.event = s.hold
 	if rpc != nil {
 		s.head, s.tail = appendHead(nil, rpc, "result"), "}"
 	}
@@ -77,6 +83,9 @@ func (s *stream) old(n *exchange.Note) bool {
 // begin tells the task. Who goes on has its texts and its history.
 func (s *stream) begin() {
 	s.begun = true
+	if s.whole && s.after > 0 {
+		return
+	}
 	v := view{history: all, artifacts: true, number: exchange.NumberAt(min(s.upto, max(s.last, s.since)))}
 	if s.after > 0 {
 		v = view{number: s.after}
@@ -89,8 +98,8 @@ func (s *stream) begin() {
 	})
 }
 
-// event adds an event.
-func (s *stream) event(at exchange.Number, value func(dst []byte) []byte) {
+// hold adds an event to what is to be sent.
+func (s *stream) hold(at exchange.Number, value func(dst []byte) []byte) {
 	if at > 0 {
 		s.held = append(append(append(s.held, "id: "...), at.String()...), '\n')
 	}
@@ -120,13 +129,20 @@ func (s *stream) tell(n *exchange.Note) {
 			o.Bytes = s.told[len(s.told)-1].append(o.Bytes)
 		})
 	case exchange.TextGrew:
+		if s.whole {
+			return
+		}
 		s.artifact(n, n.Delta, n.Item.Runes > utf8.RuneCountInString(n.Delta), false)
-	case exchange.TextEnded:
-		s.artifact(n, "", n.Item.Runes > 0, true)
-	case exchange.TextFinal:
-		s.artifact(n, "", true, true)
+	case exchange.TextEnded, exchange.TextFinal:
+		if s.whole {
+			s.artifact(n, n.Item.Text, false, true)
+			return
+		}
+		s.artifact(n, "", n.Kind == exchange.TextFinal || n.Item.Runes > 0, true)
 	case exchange.TextDropped:
-		s.artifact(n, "", false, true)
+		if !s.whole { // else nothing was told of it
+			s.artifact(n, "", false, true)
+		}
 	}
 }
 

@@ -58,6 +58,9 @@ func NewPoster(u Using) *Poster {
 // CloseIdle closes connections that nothing is sent over.
 func (p *Poster) CloseIdle() { p.idle() }
 
+// Error implements error.
+func (n *NotTaken) Error() string { return n.Reason + ": " + n.Text }
+
 // The reasons why a body was not taken, as metrics have them.
 const (
 	ReasonGone       = "gone"

@@ -22,7 +22,7 @@ import (
 func (l *loader) check() {
 	c := &l.config
 	for _, wrong := range slices.Concat(
-		c.Gateway.Validate(), c.Auth.Validate(), c.Policy().Validate(), c.Engine.Validate(), c.Store.Validate(), c.MCPLimits.Validate(), c.Feeds.Validate(), c.Files.Validate(), c.Kept.Validate(), c.Tracing.Validate(), option.OutOfBounds(c.Metrics), c.Backup.Validate(c.directory(), c.Shared.Postgres != ""),
+		c.Gateway.Validate(), c.Auth.Validate(), c.Policy().Validate(), c.Engine.Validate(), c.Store.Validate(), c.MCPLimits.Validate(), c.Feeds.Validate(), c.Files.Validate(), c.Kept.Validate(), c.Pushes.Validate(), c.Tracing.Validate(), option.OutOfBounds(c.Metrics), c.Backup.Validate(c.directory(), c.Shared.Postgres != ""),
 	) {
 		l.fieldError(wrong)
 	}

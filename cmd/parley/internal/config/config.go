@@ -11,6 +11,7 @@ import (
 	"parley/gateway/audit"
 	"parley/gateway/auth"
 	"parley/gateway/feed"
+	"parley/gateway/push"
 	"parley/gateway/webhook"
 	"parley/metrics"
 	"parley/metrics/tracing"
@@ -50,6 +51,7 @@ type Config struct {
 	Feeds    feed.Polling
 	Files    attach.Settings   // what is attached to messages
 	Kept     webhook.Retention // of feeds
+	Pushes   push.Rules        // which addresses of clients are told of tasks
 
 	AskMarker string `key:"command_agent.ask_marker"` // of the command-line agents that say nothing else
 
@@ -137,7 +139,7 @@ func Default() Config {
 		Log:      Log{Level: "info", Format: "auto", Repeat: 10}, Backup: backups.Defaults(),
 		Tracing:  tracing.DefaultConfig(),
 		Metrics:  metrics.Defaults(),
-		Channels: platforms.Default(), Feeds: feed.DefaultPolling(), Files: attach.Defaults(), Kept: webhook.DefaultRetention(),
+		Channels: platforms.Default(), Feeds: feed.DefaultPolling(), Files: attach.Defaults(), Kept: webhook.DefaultRetention(), Pushes: push.DefaultRules(),
 		Agents: builtinAgents(),
 	}
 	c.Engine.Rules.Policy = policy.DefaultPolicy()

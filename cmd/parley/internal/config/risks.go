@@ -49,6 +49,8 @@ func (c *Config) Risks() (risks []Risk) {
 	add(c.Shared.Postgres != "" && !refers(c.Shared.Postgres) &&
 		(secret.WithoutPasswords(c.Shared.Postgres) != c.Shared.Postgres || strings.Contains(c.Shared.Postgres, "password")), "inline_dsn",
 		"store.postgres holds a password in the configuration: whoever reads it has the database; write env:NAME or file:PATH")
+	add(c.Pushes.Private && slices.Contains(c.Pushes.Hosts, "*"), "push_anywhere",
+		"push.hosts allows any host and push.private private addresses: clients can have this server call whatever its network reaches")
 	_, port, _ := net.SplitHostPort(g.Listen)
 	add(g.TLS.ACME() && port != "443", "acme_port",
 		"tls.acme_hosts is set and listen ("+g.Listen+") is not port 443: the authority connects to port 443 of each host, so that has to lead here")

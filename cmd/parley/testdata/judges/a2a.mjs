@@ -1,12 +1,13 @@
 // The official SDK of A2A as the client, over JSON-RPC and over HTTP+JSON.
-import { randomUUID } from 'node:crypto';
+import { createHmac, randomUUID } from 'node:crypto';
+import { createServer } from 'node:http';
 import { ClientFactory, createAuthenticatingFetchWithRetry, DefaultAgentCardResolver, JsonRpcTransportFactory, RestTransportFactory } from '@a2a-js/sdk/client';
-import { Role, TaskState } from '@a2a-js/sdk';
-import { A2AError, PushNotificationNotSupportedError, RequestMalformedError, TaskNotCancelableError, TaskNotFoundError, ContentTypeNotSupportedError, UnsupportedOperationError, VersionNotSupportedError } from '@a2a-js/sdk/errors';
+import { Role, StreamResponse, TaskState } from '@a2a-js/sdk';
+import { A2AError, RequestMalformedError, TaskNotCancelableError, TaskNotFoundError, ContentTypeNotSupportedError, UnsupportedOperationError, VersionNotSupportedError } from '@a2a-js/sdk/errors';
 import { ask, check, equal, judge, key, narrowKey, otherKey, until, url } from './check.mjs';
 
 // The SDK's own way to bring a key.
-const signed = (key) => createAuthenticatingFetchWithRetry(fetch, { headers: async () => ({ Authorization: `Bearer ${key}` }), shouldRetryWithHeaders: async () => undefined });
+const signedBy = (key) => createAuthenticatingFetchWithRetry(fetch, { headers: async () => ({ Authorization: `Bearer ${key}` }), shouldRetryWithHeaders: async () => undefined });
 const factoryOf = (name, fetchImpl = fetch) => new ClientFactory({
   transports: [new JsonRpcTransportFactory({ fetchImpl }), new RestTransportFactory({ fetchImpl })], preferredTransports: [name], cardResolver: new DefaultAgentCardResolver({ fetchImpl }),
 });
@@ -72,8 +73,105 @@ const fails = async (name, kind, run) => {
 const drained = async (stream) => { for await (const _ of stream); };
 const started = () => until(async () => (await fetch(url + '/readyz').catch(() => ({}))).ok);
 
+// An address of the client's: what is pushed there, each once, by the types of the SDK. It says 503 to the first of every path.
+class Hook {
+  constructor() {
+    this.at = new Map();
+    this.twice = 0;
+    this.server = createServer((request, response) => {
+      const body = [];
+      request.on('data', (b) => body.push(b));
+      request.on('end', () => {
+        const at = this.of(request.url), text = Buffer.concat(body).toString(), id = request.headers['webhook-id'];
+        at.tries.push(id);
+        if (at.tries.length === 1) return response.writeHead(503).end();
+        if (!at.ids.has(id)) {
+          at.ids.add(id);
+          at.posts.push({ headers: request.headers, text, event: StreamResponse.fromJSON(JSON.parse(text)) });
+          at.seen.add(at.posts.at(-1).event);
+        }
+        response.writeHead(204).end();
+      });
+    });
+  }
+  of(path) {
+    if (!this.at.has(path)) this.at.set(path, { tries: [], ids: new Set(), posts: [], seen: new Watched() });
+    return this.at.get(path);
+  }
+  async open() {
+    await new Promise((go) => this.server.listen(0, '127.0.0.1', go));
+    this.url = `http://127.0.0.1:${this.server.address().port}`;
+    return this;
+  }
+  ended(path) { return until(() => this.of(path).seen.states.at(-1) === 'TASK_STATE_COMPLETED'); }
+}
+
+async function pushes(name, client, is, first) {
+  const hook = await new Hook().open();
+  const to = (path, more = {}) => ({ tenant: '', id: '', taskId: '', url: hook.url + path, token: '', authentication: undefined, ...more });
+  const told = (path, more) => ({ ...once, taskPushNotificationConfig: to(path, more) });
+
+  const asked = await client.sendMessage(said('/partial One moment\n/stream 12 word', { configuration: told('/one', { token: 'tok', authentication: { scheme: 'Bearer', credentials: 'cred' } }) }));
+  await hook.ended('/one');
+  const one = hook.of('/one');
+  equal(is('what is pushed'), [one.seen.id, one.seen.first, one.seen.text(), one.seen.receipts.map((r) => r.how)], [asked.id, 'task', 'One moment|' + 'word '.repeat(12).trim(), ['answered']]);
+  equal(is('a text is pushed when it has ended'), one.posts.filter((p) => p.event.payload.$case === 'artifactUpdate').map((p) => p.event.payload.value.lastChunk), [true, true]);
+  check(is('each push has its proof'), one.posts.every(({ headers: h }) => h.authorization === 'Bearer cred' && h['x-a2a-notification-token'] === 'tok' && h['content-type'] === 'application/a2a+json'), one.posts[0].headers);
+  check(is('what is not taken comes again'), one.tries[0] === one.tries[1] && one.tries.length === one.posts.length + 1, one.tries);
+
+  const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
+  const signs = await client.sendMessage(said('/ask Which one? [A/B]\n/say So $reply', { configuration: told('/signed', { token: secret }) }));
+  const signed = hook.of('/signed');
+  await until(() => signed.seen.states.at(-1) === 'TASK_STATE_INPUT_REQUIRED');
+  equal(is('a question is pushed'), asksOf(signed.seen.status), ['Which one?']);
+  await client.sendMessage(said('B', { taskId: signs.id }));
+  await hook.ended('/signed');
+  equal(is('and what comes of its answer'), signed.seen.text(), 'So B');
+  check(is('a secret of Standard Webhooks signs'), signed.posts.every(({ headers: h, text }) => h['webhook-signature'] === 'v1,' + createHmac('sha256', Buffer.from(secret.slice(6), 'base64'))
+    .update(`${h['webhook-id']}.${h['webhook-timestamp']}.${text}`).digest('base64') && !h['x-a2a-notification-token']), signed.posts[0].headers);
+
+  // kill -9 in the middle of an answer: the attempt counts no more, and the model speaks again.
+  const long = await client.sendMessage(said('/partial Wait\n/stream 60 word', { configuration: told('/killed') }));
+  const killed = hook.of('/killed');
+  await until(() => killed.seen.text() === 'Wait');
+  await ask('kill');
+  await ask('start');
+  await started();
+  await hook.ended('/killed');
+  equal(is('pushed after kill -9 without a gap or a double'), [killed.seen.id, killed.seen.text(), killed.seen.wrong ?? []], [long.id, 'Wait|' + 'word '.repeat(60).trim(), []]);
+
+  // Configurations.
+  const works = await client.sendMessage(said('/wait 30s\n/say Never', { configuration: once }));
+  const made = await client.createTaskPushNotificationConfig(to('/made', { taskId: works.id, id: 'mine', token: 'tok' }));
+  equal(is('a configuration'), [made.id, made.taskId, made.url, made.token], ['mine', works.id, hook.url + '/made', '']);
+  await client.createTaskPushNotificationConfig(to('/other', { taskId: works.id }));
+  equal(is('is got'), (await client.getTaskPushNotificationConfig({ tenant: '', taskId: works.id, id: 'mine' })).url, hook.url + '/made');
+  const list = await client.listTaskPushNotificationConfig({ tenant: '', taskId: works.id, pageSize: 0, pageToken: '' });
+  equal(is('is listed'), list.configs.map((c) => c.url).sort(), [hook.url + '/made', hook.url + '/other']);
+  await until(() => hook.of('/made').seen.states.at(-1) === 'TASK_STATE_WORKING' && hook.of('/other').seen.states.length);
+  const gone = { tenant: '', taskId: works.id, id: 'mine' };
+  await client.deleteTaskPushNotificationConfig(gone);
+  await client.deleteTaskPushNotificationConfig(gone); // a second time is no error
+  await fails(is('is gone when it was deleted'), TaskNotFoundError, () => client.getTaskPushNotificationConfig(gone));
+  await client.cancelTask({ tenant: '', id: works.id, metadata: undefined });
+  await until(() => hook.of('/other').seen.states.at(-1) === 'TASK_STATE_CANCELED');
+  equal(is('and nothing is pushed any more'), hook.of('/made').seen.states.at(-1), 'TASK_STATE_WORKING');
+  const late = await client.createTaskPushNotificationConfig(to('/late', { taskId: first.id }));
+  await hook.ended('/late');
+  equal(is('a task that has ended is pushed once'), [hook.of('/late').seen.events, hook.of('/late').seen.text(), (await client.getTaskPushNotificationConfig({ tenant: '', taskId: first.id, id: late.id })).id], [1, 'Hello', late.id]);
+
+  await fails(is('an address that the operator has not named'), RequestMalformedError, () => client.createTaskPushNotificationConfig(to('', { taskId: works.id, url: 'https://example.com/hook' })));
+  await fails(is('nor by a message'), RequestMalformedError, () => client.sendMessage(said('x', { configuration: { ...at, taskPushNotificationConfig: to('', { url: 'http://169.254.169.254/' }) } })));
+  await fails(is('a configuration of no such task'), TaskNotFoundError, () => client.createTaskPushNotificationConfig(to('/none', { taskId: 't1-nothinghere' })));
+  const eve = await factoryOf(name, signedBy(otherKey)).createFromAgentCard(client.agentCard);
+  await fails(is('a configuration of a task of another tenant'), TaskNotFoundError, () => eve.createTaskPushNotificationConfig(to('/eve', { taskId: works.id })));
+  await fails(is('nor are they listed'), TaskNotFoundError, () => eve.listTaskPushNotificationConfig({ tenant: '', taskId: works.id, pageSize: 0, pageToken: '' }));
+  check(is('nothing came of what was refused'), !hook.at.has('/none') && !hook.at.has('/eve'));
+  hook.server.close();
+}
+
 async function binding(name) {
-  const factory = factoryOf(name, signed(key));
+  const factory = factoryOf(name, signedBy(key));
   const client = await factory.createFromUrl(url);
   const is = (what) => `${name}: ${what}`;
   equal(is('the version'), client.protocolVersion, '1.0');
@@ -191,21 +289,19 @@ async function binding(name) {
   await fails(is('a file of an unknown type'), ContentTypeNotSupportedError, () => client.sendMessage(said([raw])));
   await fails(is('an address in the place of a file'), ContentTypeNotSupportedError, () => client.sendMessage(said([{ ...raw, content: { $case: 'url', value: 'http://127.0.0.1/' } }])));
   const file = await client.sendMessage(said([text('Seen?'), { ...raw, mediaType: 'text/plain', filename: 'a.txt' }]));
-  equal(is('a file of a known type'), [last(file).includes('a.txt'), file.history[0].parts[1].filename, await (await signed(key)(file.history[0].parts[1].content.value)).text()], [true, 'a.txt', 'tck']);
-  const push = { tenant: '', id: 'p', taskId: first.id, url: 'https://example.com/', token: '', authentication: undefined };
-  await fails(is('no push notifications'), PushNotificationNotSupportedError, () => client.transport.createTaskPushNotificationConfig(push));
-  await fails(is('nor by a message'), PushNotificationNotSupportedError, () => client.sendMessage(said('x', { configuration: { ...at, taskPushNotificationConfig: push } })));
+  equal(is('a file of a known type'), [last(file).includes('a.txt'), file.history[0].parts[1].filename, await (await signedBy(key)(file.history[0].parts[1].content.value)).text()], [true, 'a.txt', 'tck']);
+  await pushes(name, client, is, first);
   await fails(is('another version'), VersionNotSupportedError, () => client.transport.getTask({ tenant: '', id: first.id }, { serviceParameters: { 'A2A-Version': '99.0' } }));
 
   // Who may not.
-  const eve = await factoryOf(name, signed(otherKey)).createFromAgentCard(client.agentCard);
+  const eve = await factoryOf(name, signedBy(otherKey)).createFromAgentCard(client.agentCard);
   await fails(is('a task of another tenant'), TaskNotFoundError, () => eve.getTask({ tenant: '', id: first.id }));
   await fails(is('is not cancelled'), TaskNotFoundError, () => eve.cancelTask({ tenant: '', id: first.id }));
   await fails(is('nor followed'), TaskNotFoundError, () => drained(eve.resubscribeTask({ tenant: '', id: first.id })));
   await fails(is('nor told anything'), TaskNotFoundError, () => eve.sendMessage(said('x', { taskId: first.id })));
   equal(is('nor listed'), (await eve.listTasks({ tenant: '', contextId: mine, status: 0, pageToken: '', statusTimestampAfter: undefined })).tasks, []);
   check(is('a context of the same name is another one'), (await eve.sendMessage(said('/say Eve', { contextId: mine }))).metadata.parley.session !== named.metadata.parley.session);
-  for (const [who, fetchImpl, code] of [['no key', fetch, 401], ['a key that is not good for this', signed(narrowKey), 403]]) {
+  for (const [who, fetchImpl, code] of [['no key', fetch, 401], ['a key that is not good for this', signedBy(narrowKey), 403]]) {
     const stranger = await factoryOf(name, fetchImpl).createFromUrl(url); // the card is for everybody
     await fails(is(who), A2AError, () => stranger.getTask({ tenant: '', id: first.id }));
     await fails(is(who + ': a stream'), A2AError, () => drained(stranger.sendMessageStream(said('x'))));
@@ -223,6 +319,6 @@ async function binding(name) {
 judge(async () => {
   await binding('JSONRPC');
   await binding('HTTP+JSON');
-  const old = await (await signed(key)(url + '/a2a', { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{"jsonrpc":"2.0","id":"x","method":"message/send","params":{}}' })).json();
+  const old = await (await signedBy(key)(url + '/a2a', { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{"jsonrpc":"2.0","id":"x","method":"message/send","params":{}}' })).json();
   equal('a method of an older version', [old.id, old.error.code], ['x', -32009]);
 });

@@ -1,4 +1,4 @@
-package main
+package channels
 
 import (
 	"context"
@@ -14,8 +14,10 @@ import (
 	"parley/conversation"
 	"parley/conversation/chats"
 	"parley/gateway"
+	"parley/gateway/auth"
 	"parley/gateway/chat"
 	"parley/gateway/feed"
+	"parley/gateway/push"
 	"parley/gateway/service"
 	"parley/gateway/webhook"
 	"parley/metrics"
@@ -25,8 +27,8 @@ import (
 // singleton there, and its name is this and the channel's.
 const channelPrefix = "channel:"
 
-// runner is what runs singletons: the node of a cluster, or a process that is alone.
-type runner interface {
+// Runner is what runs singletons: the node of a cluster, or a process that is alone.
+type Runner interface {
 	Singleton(s cluster.Singleton) error
 	Ask(ctx context.Context, name string, body []byte, wait time.Duration, hear cluster.Hear) ([]byte, error)
 }
@@ -35,41 +37,42 @@ type runner interface {
 // Platforms deliver again what was not taken.
 const inletWait = 2 * time.Second
 
-// channels are the channels to chat platforms of this process.
-type channels struct {
-	runner  runner
+// Group is the channels to chat platforms of this process, and what else runs once in a
+// cluster. One goroutine calls its methods.
+type Group struct {
+	Inlets  map[string]gateway.Inlet // of those that take requests, by name
+	runner  Runner
 	limits  gateway.Limits
 	solo    *cluster.Solo // nil = this process is a member of a cluster, which runs them
-	inlets  map[string]gateway.Inlet
 	running []assemble.Channel
+	busy    bool // something is to be run
 	ended   sync.WaitGroup
 	stop    context.CancelFunc
 }
 
-// openChannels makes the channels of the configuration.
-func openChannels(c *config.Config, others *joined, look config.Lookup, log *slog.Logger) (*channels, error) {
+// Open makes the channels of the configuration. node is this process as a member of a cluster;
+// nil = it is alone.
+func Open(c *config.Config, node Runner, look config.Lookup, log *slog.Logger) (*Group, error) {
 	all, err := assemble.OpenChannels(c, look, log)
 	if err != nil {
 		return nil, config.NewError("channels", err)
 	}
-	ch := &channels{running: all, limits: c.Gateway.Limits, inlets: map[string]gateway.Inlet{}, stop: func() {}}
-	if others != nil {
-		ch.runner = others.Node
-	} else {
+	ch := &Group{running: all, limits: c.Gateway.Limits, Inlets: map[string]gateway.Inlet{}, stop: func() {}}
+	if ch.runner = node; node == nil {
 		ch.solo = cluster.NewSolo(log)
 		ch.runner = ch.solo
 	}
 	for _, one := range all {
 		if one.Inlet != nil {
-			ch.inlets[string(one.Name)] = ch.inlet(one.Name)
+			ch.Inlets[string(one.Name)] = ch.inlet(one.Name)
 		}
 	}
 	return ch, nil
 }
 
-// join has the channels run: here, or on another node. Of what they have saved, feeds are told
+// Join has the channels run: here, or on another node. Of what they have saved, feeds are told
 // by the store.
-func (ch *channels) join(engine gateway.Sessions, hub *gateway.Hub, store chats.Store, counts func() *metrics.Chats, log *slog.Logger) error {
+func (ch *Group) Join(engine gateway.Sessions, hub *gateway.Hub, store chats.Store, counts func() *metrics.Chats, log *slog.Logger) error {
 	if len(ch.running) == 0 {
 		return nil
 	}
@@ -77,6 +80,7 @@ func (ch *channels) join(engine gateway.Sessions, hub *gateway.Hub, store chats.
 		Engine: engine, Hub: hub, Limits: ch.limits, Store: store, Metrics: counts(), Logger: log,
 		Refusal: (&service.Services{Log: log}).Refusal,
 	}
+	ch.busy = true
 	for _, one := range ch.running {
 		room := chat.New(one.Platform, one.Settings, deps)
 		s := cluster.Singleton{Name: channelPrefix + string(one.Name), Run: room.Run}
@@ -93,12 +97,12 @@ func (ch *channels) join(engine gateway.Sessions, hub *gateway.Hub, store chats.
 // webhookSingleton is the name of what sends webhooks and trims feeds; one in a cluster does.
 const webhookSingleton = "webhooks"
 
-// send has webhooks sent, and feeds trimmed, on one node.
-func (ch *channels) send(c *config.Config, feeds *feed.Feeds, look config.Lookup, counts func() *metrics.Webhooks, log *slog.Logger) error {
+// Send has webhooks sent, and feeds trimmed, on one node.
+func (ch *Group) Send(c *config.Config, feeds *feed.Feeds, look config.Lookup, counts func() *metrics.Webhooks, log *slog.Logger) error {
 	if len(ch.running) == 0 && len(c.Webhooks) == 0 {
-		ch.solo = nil // nothing runs: a server without chats is as light as one that knows none
 		return nil
 	}
+	ch.busy = true
 	needs := webhook.Needs{Store: feeds.Store(), Feeds: feeds, Env: look, Metrics: counts(), Logger: log}
 	for _, one := range c.Channels.Chat() {
 		needs.Tenants = append(needs.Tenants, conversation.TenantID(one.Tenant))
@@ -110,17 +114,46 @@ func (ch *channels) send(c *config.Config, feeds *feed.Feeds, look config.Lookup
 	return ch.runner.Singleton(cluster.Singleton{Name: webhookSingleton, Run: d.Run})
 }
 
-// run runs what this process runs alone, until end is called.
-func (ch *channels) run(ctx context.Context) {
-	if ch.solo == nil {
+// pushSingleton is the name of what tells clients of their tasks; one in a cluster does.
+const pushSingleton = "pushes"
+
+// Pushes tell clients of their tasks at addresses of their own; nil = the configuration allows none.
+// The gateway makes what they tell.
+func (ch *Group) Pushes(c *config.Config, store chats.Store, secret []byte, counts func() *metrics.Pushes, log *slog.Logger) (*push.Pushes, error) {
+	local := c.Auth.Mode == auth.ModeNone
+	if len(c.Pushes.Hosts) == 0 && !local {
+		return nil, nil
+	}
+	p := push.New(c.Pushes, local, push.Parts{Store: store, Cursors: service.NewCursors(secret), Metrics: counts(), Logger: log, Wake: ch.wakePushes})
+	ch.busy = true
+	return p, ch.runner.Singleton(cluster.Singleton{Name: pushSingleton, Run: p.Run, Answer: func(_ context.Context, body []byte, _ cluster.Back) ([]byte, bool) {
+		p.Answer(body)
+		return nil, true
+	}})
+}
+
+// wakePushes says where pushes run that there is something to do. Nobody waits for that: what is not
+// heard is found there a little later.
+func (ch *Group) wakePushes(text []byte) {
+	go func() { // ends by its deadline
+		ctx, cancel := context.WithTimeout(context.Background(), inletWait)
+		defer cancel()
+		_, _ = ch.runner.Ask(ctx, pushSingleton, text, inletWait, nil)
+	}()
+}
+
+// Run runs what this process runs alone, until end is called. A server with nothing to run is as
+// light as one that knows of none.
+func (ch *Group) Run(ctx context.Context) {
+	if ch.solo == nil || !ch.busy {
 		return
 	}
 	ctx, ch.stop = context.WithCancel(ctx)
 	ch.ended.Go(func() { ch.solo.Run(ctx) })
 }
 
-// end ends what run has begun, and waits for it.
-func (ch *channels) end() {
+// End ends what Run has begun, and waits for it.
+func (ch *Group) End() {
 	ch.stop()
 	ch.ended.Wait()
 }
@@ -132,7 +165,7 @@ type brought struct {
 }
 
 // inlet takes what a platform brings to this node to the one that runs the channel.
-func (ch *channels) inlet(name chats.Channel) gateway.Inlet {
+func (ch *Group) inlet(name chats.Channel) gateway.Inlet {
 	return func(ctx context.Context, r gateway.InletRequest) gateway.InletAnswer {
 		b := brought{Headers: map[string]string{}, Body: r.Body}
 		for _, h := range assemble.InletHeaders {
