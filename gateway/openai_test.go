@@ -669,6 +669,88 @@ func TestOpenAIRefusedKeepsSettings(t *testing.T) {
 	}
 }
 
+// Only the session knows whether it takes a message: when it does not, it is set to what it was
+// before, and a closed one is never set to anything else.
+func TestOpenAIRefusedByTheSessionKeepsSettings(t *testing.T) {
+	refuses := func(code conversation.Code) func(r *rig, key conversation.SessionKey) {
+		return func(r *rig, _ conversation.SessionKey) {
+			r.sessions.Do(func() {
+				r.sessions.Script = func(told gatewaytest.Told) (o gatewaytest.Outcome, is bool) {
+					_, is = told.Command.(conversation.Say)
+					return gatewaytest.Outcome{Err: conversation.Errorf(code, "no")}, is
+				}
+			})
+		}
+	}
+	const others = `"tools":[{"type":"function","name":"c"}]`
+	for name, test := range map[string]struct {
+		before func(r *rig, key conversation.SessionKey)
+		more   string
+		status int
+		still  bool // nothing is stored, not even for a moment
+	}{
+		"closed": {func(r *rig, key conversation.SessionKey) {
+			r.sessions.Play(func(w *machinetest.World) { w.Do(key, conversation.Close{}) })
+		}, `"input":"x",` + others, 410, true},
+		"full": {func(r *rig, key conversation.SessionKey) {
+			r.call("PATCH", "/api/sessions/"+string(key.Session), `{"policy":{"inbox.max_queued":1}}`).want(t, 200)
+			r.respond(`{"input":"Waits","background":true,"conversation":"conv_` + string(key.Session) + `","tools":` + twoTools + `}`)
+		}, `"input":"x",` + others, 429, false},
+		"busy":          {func(*rig, conversation.SessionKey) {}, `"input":"x","metadata":{"mode":"reject"},` + others, 409, false},
+		"overloaded":    {refuses(conversation.Overloaded), `"input":"x","instructions":"",` + others, 503, false},
+		"another agent": {refuses(conversation.Overloaded), `"input":"x","model":"developer"`, 503, false},
+		"said before, with a file": {func(r *rig, key conversation.SessionKey) {
+			r.call("POST", "/v1/responses", `{"background":true,"conversation":"conv_`+string(key.Session)+`","tools":`+twoTools+`,"input":"other"}`, "Idempotency-Key", "k").want(t, 200)
+		}, `"input":[{"role":"user","content":[{"type":"input_file","filename":"a.txt","file_data":"data:text/plain;base64,aGk="}]}],` + others, 409, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := startOpenAI(t, func(c *gateway.Config, _ *gateway.Deps) {
+				c.Offer.Agents = []protocol.OfferedAgent{{Name: "coordinator"}, {Name: "developer"}}
+			})
+			first := r.respond(`{"input":"Go","background":true,"instructions":"Be brief","tools":` + twoTools + `}`)
+			test.before(r, first.key())
+			was, before := settingsOf(r, first.key()), len(events(r, first.key()))
+			r.call("POST", "/v1/responses", `{"background":true,"conversation":"`+first.Conversation.ID+`",`+test.more+`}`, "Idempotency-Key", "k").want(t, test.status)
+			if now := settingsOf(r, first.key()); now != was {
+				t.Errorf("%s\nwas %s", now, was)
+			}
+			if now := len(events(r, first.key())); test.still && now != before {
+				t.Errorf("%d events became %d", before, now)
+			}
+		})
+	}
+}
+
+// settingsOf is what a session is set to.
+func settingsOf(r *rig, key conversation.SessionKey) (set string) {
+	r.sessions.Play(func(w *machinetest.World) {
+		v := w.Session(key).Machine.View()
+		b, err := json.Marshal(map[string]any{"agent": v.Agent, "policy": v.Policy})
+		if set = string(b); err != nil {
+			r.t.Error(err)
+		}
+	})
+	return set
+}
+
+// What another request has set while a message was refused stays.
+func TestOpenAIRefusedLeavesOthersSettings(t *testing.T) {
+	r := startOpenAI(t)
+	first := r.respond(`{"input":"Go","background":true}`)
+	r.sessions.Play(func(w *machinetest.World) {
+		r.sessions.Script = func(told gatewaytest.Told) (o gatewaytest.Outcome, is bool) {
+			if _, is = told.Command.(conversation.Say); is {
+				w.Tell(told.Key, conversation.Update{By: told.As, Policy: conversation.Overrides{"instructions": json.RawMessage(`"Of another"`)}}, nil)
+			}
+			return gatewaytest.Outcome{Err: conversation.Errorf(conversation.InboxFull, "no")}, is
+		}
+	})
+	r.call("POST", "/v1/responses", `{"background":true,"input":"x","instructions":"Mine","tools":`+twoTools+`,"conversation":"`+first.Conversation.ID+`"}`).want(t, 429)
+	if set := settingsOf(r, first.key()); !strings.Contains(set, "Of another") || strings.Contains(set, "tools.caller") {
+		t.Errorf("%s", set)
+	}
+}
+
 // socketOf is a WebSocket of /v1/responses: say sends a message, next is the next one that comes.
 func (r *rig) socketOf() (say func(message string), next func() (string, error)) {
 	r.t.Helper()

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -132,13 +133,21 @@ func (a *api) give(ctx context.Context, who *service.Principal, w *request.Inten
 		return r, err
 	}
 	files, err := a.upload(ctx, who, key, w.Files)
-	if err == nil && !opened {
-		err = a.settings(ctx, who, view, w, agent)
-	}
 	if err != nil {
 		return r, err
 	}
-	return a.say(ctx, who, view, w, files, id)
+	if opened || view.Closed { // a closed session takes answers at most, and keeps what it is set to
+		return a.say(ctx, who, view, w, files, id)
+	}
+	set, err := a.settings(ctx, who, view, w, agent)
+	if err != nil {
+		return r, err
+	}
+	r, err = a.say(ctx, who, view, w, files, id)
+	if r.Duplicate || err != nil && storesNothing(err) { // only the session knows whether it takes the message
+		err = errors.Join(err, a.putBack(ctx, who, view, set))
+	}
+	return r, err
 }
 
 // fits refuses what is too long, or blank, before anything is done for the request.
@@ -307,8 +316,9 @@ func callersTools(specs []conversation.ToolSpec) json.RawMessage {
 }
 
 // settings gives a session that there is the agent, the instructions and the tools of a request,
-// where they are others. Instructions that a request does not name stay; tools do not.
-func (a *api) settings(ctx context.Context, who *service.Principal, v conversation.View, w *request.Intent, agent conversation.AgentName) error {
+// where they are others, and returns what it is set to by that. Instructions that a request does
+// not name stay; tools do not.
+func (a *api) settings(ctx context.Context, who *service.Principal, v conversation.View, w *request.Intent, agent conversation.AgentName) (set conversation.Update, err error) {
 	u := conversation.Update{By: who.User, Policy: conversation.Overrides{}}
 	if agent != "" && agent != v.Agent {
 		u.Agent = agent
@@ -327,9 +337,40 @@ func (a *api) settings(ctx context.Context, who *service.Principal, v conversati
 		u.Policy[policyTools] = nil
 	}
 	if u.Agent == "" && len(u.Policy) == 0 {
+		return u, nil
+	}
+	r, err := a.Tell(ctx, v.Key, who.User, u)
+	set = conversation.Update{Agent: u.Agent, Policy: conversation.Overrides{}}
+	for key := range u.Policy {
+		set.Policy[key] = r.Policy[key] // as the session has it
+	}
+	return set, err
+}
+
+// putBack sets a session back to what it was when the message, for which it was set otherwise, was
+// refused. What another request has set meanwhile stays.
+func (a *api) putBack(ctx context.Context, who *service.Principal, was conversation.View, set conversation.Update) error {
+	changed := set.Agent != ""
+	for key, value := range set.Policy {
+		changed = changed || !bytes.Equal(value, was.Policy[key])
+	}
+	if !changed {
 		return nil
 	}
-	_, err := a.Tell(ctx, v.Key, who.User, u)
+	now, err := a.View(ctx, was.Key, who.User)
+	if err != nil {
+		return err
+	}
+	u := conversation.Update{By: who.User, Policy: conversation.Overrides{}}
+	if set.Agent != "" && now.Agent == set.Agent {
+		u.Agent = was.Agent
+	}
+	for key, value := range set.Policy {
+		if bytes.Equal(now.Policy[key], value) {
+			u.Policy[key] = was.Policy[key] // nil takes it away
+		}
+	}
+	_, err = a.Tell(ctx, was.Key, who.User, u)
 	return err
 }
 
