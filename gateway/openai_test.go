@@ -751,6 +751,57 @@ func TestOpenAIRefusedLeavesOthersSettings(t *testing.T) {
 	}
 }
 
+// Of several answers one that cannot be taken refuses all, and so does a text beside them.
+func TestOpenAIRefusedAnswersNothing(t *testing.T) {
+	r := startOpenAI(t)
+	r.sessions.Play(func(w *machinetest.World) {
+		w.Rules.Tools["mail"] = policy.ToolRule{Spec: conversation.ToolSpec{Name: "mail", Approval: true}}
+	})
+	calls := r.respond(`{"input":"Go","background":true,"tools":` + twoTools + `}`)
+	r.sessions.Model(calls.key(), machinetest.Call("a", `{}`), machinetest.Call("b", `{}`))
+	calls = r.retrieve(calls.ID)
+	output := func(id, text string) string {
+		return `{"type":"function_call_output","call_id":"` + id + `","output":"` + text + `"}`
+	}
+	a, b := output(calls.Output[0].CallID, "1"), output(calls.Output[1].CallID, "2")
+	task := strings.TrimPrefix(calls.ID, "resp_")
+	mails := r.respond(`{"input":"Go","background":true}`)
+	r.sessions.Model(mails.key(), machinetest.Call("mail", `{}`), machinetest.Call("mail", `{}`))
+	mails = r.retrieve(mails.ID)
+	approve := func(id string) string {
+		return `{"type":"mcp_approval_response","approval_request_id":"` + id + `","approve":true}`
+	}
+	for name, test := range map[string]struct {
+		of     apiResponse
+		input  string
+		status int
+	}{
+		"no such call":        {calls, a + `,` + b + `,` + output("call_c9-"+task, "3"), 400},
+		"two for one":         {calls, a + `,` + b + `,` + output(calls.Output[1].CallID, "3"), 400},
+		"a call as approval":  {calls, a + `,` + b + `,` + approve("mcpr_q2-"+task), 400},
+		"a file of no type":   {calls, a + `,` + b + `,{"role":"user","content":[{"type":"input_file","filename":"a.x","file_data":"data:application/x-none;base64,AAAA"}]}`, 415},
+		"no such approval":    {mails, approve(mails.Output[0].ID) + `,` + approve("mcpr_q9-"+strings.TrimPrefix(mails.ID, "resp_")), 404},
+		"an approval as call": {mails, approve(mails.Output[0].ID) + `,` + output("call_c1-"+strings.TrimPrefix(mails.ID, "resp_"), "x"), 400},
+	} {
+		before := len(events(r, test.of.key()))
+		if got := r.call("POST", "/v1/responses", `{"background":true,"input":[`+test.input+`]}`); got.status != test.status {
+			t.Errorf("%s: %d %s", name, got.status, got.body)
+		}
+		if now := len(events(r, test.of.key())); now != before {
+			t.Errorf("%s: %d events became %d", name, before, now)
+		}
+	}
+	r.sessions.Play(func(w *machinetest.World) { w.Do(calls.key(), conversation.Close{}) })
+	before := len(events(r, calls.key()))
+	r.call("POST", "/v1/responses", `{"background":true,"input":[`+a+`,`+b+`,{"role":"user","content":"More"}]}`).want(t, 410)
+	if now := len(events(r, calls.key())); now != before {
+		t.Errorf("closed: %d events became %d", before, now)
+	}
+	if next := r.respond(`{"background":true,"input":[` + a + `,` + b + `]}`); next.Status == "completed" {
+		t.Errorf("%+v", next)
+	}
+}
+
 // socketOf is a WebSocket of /v1/responses: say sends a message, next is the next one that comes.
 func (r *rig) socketOf() (say func(message string), next func() (string, error)) {
 	r.t.Helper()

@@ -206,7 +206,7 @@ func (a *api) find(ctx context.Context, who *service.Principal, w *request.Inten
 			_, err = a.TaskRow(ctx, who, key, task)
 		}
 		if errors.Is(err, exchange.ErrNoTask) {
-			err = request.Refuse("input", "invalid_value", "No call or approval is open that the input answers: "+request.Excerpt(w.Answers[0].ID))
+			err = notAsked(w.Answers[0])
 		}
 		return key, err
 	}
@@ -459,7 +459,7 @@ func answered(w *request.Intent) (task conversation.TaskID, err error) {
 	for i, answer := range w.Answers {
 		of, _, ok := readAnswered(answer)
 		if !ok || i > 0 && of != task {
-			return "", request.Refuse("input", "invalid_value", "No call or approval is open that the input answers: "+request.Excerpt(answer.ID))
+			return "", notAsked(answer)
 		}
 		task = of
 	}
@@ -467,35 +467,42 @@ func answered(w *request.Intent) (task conversation.TaskID, err error) {
 }
 
 // answer answers the questions that a request has answers for, and says what else it says to
-// the same task. The receipt is that of the last answer: with that one the task goes on. Every
-// open call of the task must have its result.
+// the same task. The receipt is that of the newest answer: with that one the task goes on. Every
+// open call of the task must have its result. One answer that cannot be taken refuses all.
 func (a *api) answer(ctx context.Context, who *service.Principal, v conversation.View, w *request.Intent) (last conversation.Receipt, err error) {
+	of, err := answered(w)
+	if err != nil {
+		return last, err
+	}
 	for _, q := range v.Questions {
 		has := func(an request.Given) bool { return an.ID == callID(q.Task, q.Asked.Call) }
-		if of, _ := answered(w); q.Task == of && callers(v, q.Asked.Call) && !slices.ContainsFunc(w.Answers, has) {
+		if q.Task == of && callers(v, q.Asked.Call) && !slices.ContainsFunc(w.Answers, has) {
 			return last, missingOutput(q)
 		}
 	}
-	for _, answer := range w.Answers {
-		task, what, _ := readAnswered(answer)
-		question := conversation.QuestionID(what)
-		if !answer.Approval {
-			if question, err = a.asking(ctx, v, task, conversation.CallID(what)); err != nil {
-				return last, err
-			}
-		}
-		r, err := a.Answer(ctx, who, v.Key, exchange.Answered{Via: conversation.ViaOpenAI, ID: door.OwnID("openai:answer:" + answer.ID), Question: question, Text: answer.Text})
-		if err != nil {
-			return last, err
-		}
-		last = r
-		last.Task, last.Disposition = task, conversation.Answered
+	answers, err := a.answersTo(ctx, v, w)
+	if err != nil {
+		return last, err
 	}
-	if w.Said != "" || len(w.Files) > 0 {
-		files, err := a.upload(ctx, who, v.Key, w.Files)
+	says := w.Said != "" || len(w.Files) > 0
+	if says && v.Closed {
+		return last, errClosed
+	}
+	files, err := a.upload(ctx, who, v.Key, w.Files)
+	if err != nil {
+		return last, err
+	}
+	for _, answer := range answers {
+		r, err := a.Answer(ctx, who, v.Key, answer)
 		if err != nil {
 			return last, err
 		}
+		if r.Seq >= last.Seq {
+			last = r
+		}
+		last.Task, last.Disposition = of, conversation.Answered
+	}
+	if says {
 		beside, err := a.Say(ctx, who, v.Key, exchange.Said{
 			Via: conversation.ViaOpenAI, ID: besideID(w), Text: w.Said, Files: files, Mode: conversation.ModeSteer,
 		})
@@ -507,6 +514,49 @@ func (a *api) answer(ctx context.Context, who *service.Principal, v conversation
 		}
 	}
 	return last, nil
+}
+
+// errClosed refuses what is said beside answers in a session that takes no more messages.
+var errClosed = &conversation.Error{Code: conversation.SessionIsClosed, Message: "the session is closed: it takes the answers alone"}
+
+// answersTo finds the questions that a request answers, before one of them is answered. Those that
+// are not open any more come first: an answer to one is a repetition or is refused, and stores
+// nothing.
+func (a *api) answersTo(ctx context.Context, v conversation.View, w *request.Intent) (known []exchange.Answered, err error) {
+	var open []exchange.Answered
+	texts := map[string]string{}
+	for _, answer := range w.Answers {
+		task, what, _ := readAnswered(answer)
+		if text, twice := texts[answer.ID]; twice {
+			if text != answer.Text {
+				return nil, request.Refuse("input", "invalid_value", "The input has two answers to "+request.Excerpt(answer.ID)+".")
+			}
+			continue
+		}
+		texts[answer.ID] = answer.Text
+		question := conversation.QuestionID(what)
+		if !answer.Approval {
+			if question, err = a.asking(ctx, v, task, conversation.CallID(what)); err != nil {
+				return nil, err
+			}
+		}
+		to := exchange.Answered{Via: conversation.ViaOpenAI, ID: door.OwnID("openai:answer:" + answer.ID), Question: question, Text: answer.Text}
+		at := slices.IndexFunc(v.Questions, func(q conversation.QuestionView) bool { return q.Asked.Question == question })
+		switch {
+		case at < 0:
+			known = append(known, to)
+		case v.Questions[at].Task != task || answer.Approval != (v.Questions[at].Asked.Approval != nil):
+			return nil, notAsked(answer)
+		default:
+			open = append(open, to)
+		}
+	}
+	return append(known, open...), nil
+}
+
+// notAsked refuses an answer to what nobody asks.
+func notAsked(answer request.Given) error {
+	return request.Refuse("input", "invalid_value", "No call or approval is open that the input answers: "+request.Excerpt(answer.ID))
 }
 
 // besideID is the id of what is said beside answers. A client that sends its whole history each
