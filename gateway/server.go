@@ -155,7 +155,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 		IdleTimeout:                  60 * time.Second,
 		WriteTimeout:                 0, // it would cut streams: rest.Observe limits each answer by its size
 		ReadBufferSize:               cfg.Limits.HeadBytes,
-		ErrorHandler:                 taken.problem(s.rest.Problem),
+		ErrorHandler:                 taken.problem(s.rest.Unread),
 		CaseSensitive:                true,
 		UnescapePath:                 false, // ids of sub-sessions hold an escaped slash
 		DisablePreParseMultipartForm: true,
@@ -164,7 +164,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 	s.app.Server().HeaderReceived = taken.begin
 	s.app.Server().ExpectHandler = rest.Expect(s.services)
 	s.app.Use(taken.around, s.rest.Observe, s.guard, way.LimitAddress())
-	s.app.Get("/ws", s.rest.Named("/ws"), s.upgrade())
+	s.app.Get("/ws", s.rest.Named("/ws"), door.Sized, s.upgrade())
 	var operator *admin.Routes // nil: strangers could come here
 	if cfg.administersOnMain() {
 		operator = s.operator

@@ -86,7 +86,7 @@ func (a *api) toldOf(err error) told {
 	}
 	e, status := a.Refused(err)
 	t := told{domain: protocolsDomain, message: e.Message, retryable: e.Retryable(), wait: e.RetryAfter}
-	if k := kinds[e.Code]; k != nil {
+	if k := kinds[e.Code]; k != nil && !errors.As(err, new(*fiber.Error)) { // what HTTP refuses is no call yet
 		t.kind = *k
 		return t
 	}
@@ -110,7 +110,7 @@ func wordOf(status int) string {
 		return "UNIMPLEMENTED"
 	case fiber.StatusConflict:
 		return "ABORTED"
-	case fiber.StatusTooManyRequests, fiber.StatusInsufficientStorage:
+	case fiber.StatusTooManyRequests, fiber.StatusInsufficientStorage, fiber.StatusRequestEntityTooLarge:
 		return "RESOURCE_EXHAUSTED"
 	case fiber.StatusServiceUnavailable:
 		return "UNAVAILABLE"

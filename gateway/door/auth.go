@@ -52,7 +52,8 @@ func TicketOf(s *service.Services, c *fiber.Ctx) service.Credential {
 	return credential
 }
 
-// Authenticated lets a request through whose credential has one of the scopes.
+// Authenticated lets a request through whose credential has one of the scopes, and whose body is
+// not too large.
 func (d *HTTP) Authenticated(scopes ...string) fiber.Handler {
 	return d.AuthenticatedBy(CredentialOf, scopes...)
 }
@@ -60,6 +61,9 @@ func (d *HTTP) Authenticated(scopes ...string) fiber.Handler {
 // AuthenticatedBy is Authenticated for another way to bring a credential: TicketOf.
 func (d *HTTP) AuthenticatedBy(credential func(*service.Services, *fiber.Ctx) service.Credential, scopes ...string) fiber.Handler {
 	return func(c *fiber.Ctx) error {
+		if err := refuseTooLarge(c); err != nil {
+			return err
+		}
 		who, err := d.Auth.Authenticate(c.UserContext(), credential(d.Services, c))
 		if err != nil {
 			return err

@@ -35,6 +35,36 @@ func Body(c *fiber.Ctx, types ...string) ([]byte, error) {
 	return b, nil
 }
 
+// A body above limits.body_bytes is known before the route of its request is. The route refuses
+// it: each protocol has its own words for that.
+const localTooLarge = "door.too_large"
+
+// MarkTooLarge says that a request's body is too large. Its route refuses it then.
+func MarkTooLarge(c *fiber.Ctx) { c.Locals(localTooLarge, new(bool)) }
+
+// TooLarge is true for a request that is marked; refused says whether its route has heard of it.
+func TooLarge(c *fiber.Ctx) (is, refused bool) {
+	heard, is := c.Locals(localTooLarge).(*bool)
+	return is, is && *heard
+}
+
+// Sized refuses a request that is marked. Authenticated does that too.
+func Sized(c *fiber.Ctx) error {
+	if err := refuseTooLarge(c); err != nil {
+		return err
+	}
+	return c.Next()
+}
+
+func refuseTooLarge(c *fiber.Ctx) error {
+	heard, is := c.Locals(localTooLarge).(*bool)
+	if !is {
+		return nil
+	}
+	*heard = true
+	return fiber.ErrRequestEntityTooLarge
+}
+
 // ReadBody reads the members of a body, which must be an object if there is one.
 func ReadBody(c *fiber.Ctx, visit func(m protocol.Member) error) error {
 	b, err := Body(c)

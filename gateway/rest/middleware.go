@@ -2,6 +2,8 @@ package rest
 
 import (
 	"crypto/rand"
+	"errors"
+	"slices"
 	"strings"
 
 	"parley/conversation"
@@ -14,7 +16,7 @@ import (
 )
 
 // ReadTooLarge times body_bytes is read of a request that is too large. The HTTP
-// library closes the connection of one that is larger still, and then most
+// library closes the connection of one that is larger still (Unread), and then most
 // clients, which go on writing, do not get to read why.
 const ReadTooLarge = 4
 
@@ -51,14 +53,34 @@ func (s *API) Observe(c *fiber.Ctx) (err error) {
 		}
 		s.Answered(&line)
 	}()
-	if len(c.Request().Body()) > s.Limits.BodyBytes && !attach.IsUpload(c.Method(), c.Path()) {
-		s.Metrics.Refused.WithLabelValues("body_bytes").Inc()
-		return s.Problem(c, fiber.ErrRequestEntityTooLarge)
+	large, _ := door.TooLarge(c)
+	if !large && len(c.Request().Body()) > s.Limits.BodyBytes && !attach.IsUpload(c.Method(), c.Path()) {
+		large = true
+		door.MarkTooLarge(c)
 	}
-	if failed := c.Next(); failed != nil {
+	if large {
+		s.Metrics.Refused.WithLabelValues("body_bytes").Inc()
+	}
+	failed := c.Next()
+	if _, refused := door.TooLarge(c); large && !refused { // there is no route, or it was not reached
+		failed = fiber.ErrRequestEntityTooLarge
+	}
+	if failed != nil {
 		return s.Problem(c, failed)
 	}
 	return nil
+}
+
+// Unread answers a request that the HTTP library could not read. One whose body is far too large
+// is refused where one that is a little too large is: by its route.
+func (s *API) Unread(c *fiber.Ctx, err error) error {
+	var library *fiber.Error
+	if errors.As(err, &library) && library.Code == fiber.StatusRequestEntityTooLarge &&
+		slices.Contains(fiber.DefaultMethods, c.Method()) && !attach.IsUpload(c.Method(), c.Path()) {
+		door.MarkTooLarge(c)
+		return c.RestartRouting()
+	}
+	return s.Problem(c, err)
 }
 
 const localRequestID = "request_id"

@@ -79,7 +79,7 @@ func (s *API) Register(router fiber.Router, operator *admin.Routes, guard admin.
 func (s *API) route(method, path string, handlers ...fiber.Handler) {
 	last := len(handlers) - 1
 	handlers[last] = unseen(s, path, handlers[last])
-	chain := append([]fiber.Handler{s.Named(path)}, handlers...)
+	chain := append([]fiber.Handler{s.Named(path), door.Sized}, handlers...)
 	if method == fiber.MethodGet {
 		s.router.Get(path, chain...)
 		return
