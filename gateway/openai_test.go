@@ -899,3 +899,245 @@ func TestOpenAICancelsNoLaterResponse(t *testing.T) {
 		r.call("POST", "/v1/responses/"+waits.ID+"/cancel", "").want(t, 200)
 	}
 }
+
+// socketEvent is an event of a socket, as far as tests look at it.
+type socketEvent struct {
+	Type     string
+	Stream   string `json:"stream_id"`
+	Response struct {
+		apiResponse
+		Previous string `json:"previous_response_id"`
+	}
+	Steer struct {
+		ID       string
+		Previous string `json:"previous_response_id"`
+		Input    json.RawMessage
+	}
+	Error struct{ Code string }
+}
+
+// steerSocket is a socket on which a response has begun. next is the next event of a type, "" = any;
+// those between are passed over, but none that says what has become of a response or a steer.
+func (r *rig) steerSocket(create string) (first socketEvent, steer func(of socketEvent, input string), next func(kind string) socketEvent) {
+	say, event := r.socketOf()
+	next = func(kind string) (e socketEvent) {
+		r.t.Helper()
+		for {
+			text, err := event()
+			if e = (socketEvent{}); err != nil || json.Unmarshal([]byte(text), &e) != nil {
+				r.t.Fatalf("%s instead of %s: %v", text, kind, err)
+			}
+			switch {
+			case e.Type == kind, kind == "":
+				return e
+			case strings.Contains(e.Type, "steer"), strings.HasSuffix(e.Type, "completed"), strings.HasSuffix(e.Type, "incomplete"), e.Type == "response.created", e.Type == "error":
+				r.t.Fatalf("%s instead of %s", text, kind)
+			}
+		}
+	}
+	steer = func(of socketEvent, input string) {
+		say(`{"type":"response.steer","previous_response_id":"` + of.Response.ID + `","input":` + input + `}`)
+	}
+	say(create)
+	return next("response.created"), steer, next
+}
+
+// A response that is steered ends where the model reads what was said, and the next one begins
+// there: on the socket by itself, and in the log.
+func TestOpenAISteer(t *testing.T) {
+	r := startOpenAI(t)
+	r.sessions.Play(func(w *machinetest.World) { w.Rules.Policy.MaxNudges = 0 })
+	first, steer, next := r.steerSocket(`{"type":"response.create","input":"Go","stream_id":"lane","instructions":"Be brief"}`)
+	steer(first, `"And that"`)
+	accepted := next("response.steer.accepted")
+	steer(first, `[{"role":"user","content":[{"type":"input_text","text":"And this"}]}]`)
+	if second := next("response.steer.accepted"); accepted.Steer.ID == second.Steer.ID || accepted.Steer.Previous != first.Response.ID || accepted.Stream != "lane" {
+		t.Errorf("%+v %+v", accepted, second)
+	}
+	r.sessions.Model(first.Response.key(), machinetest.Text("One"))
+	ended, begun := next("response.incomplete"), next("response.created")
+	if ended.Response.Incomplete == nil || ended.Response.Incomplete.Reason != "steered" || ended.Response.Output[0].Content[0].Text != "One" {
+		t.Errorf("%+v", ended)
+	}
+	if begun.Response.Previous != first.Response.ID || begun.Stream != "lane" || begun.Response.ID == first.Response.ID {
+		t.Errorf("%+v", begun)
+	}
+	steer(first, `"Too late"`)
+	if e := next("response.steer.failed"); e.Error.Code != "response_already_completed" {
+		t.Errorf("%+v", e)
+	}
+	steer(begun, `"Last"`)
+	next("response.steer.accepted")
+	r.sessions.Model(first.Response.key(), machinetest.Text("Two"))
+	next("response.incomplete")
+	last := next("response.created")
+	r.sessions.Model(first.Response.key(), machinetest.Text("Three"))
+	if e := next("response.completed"); e.Response.ID != last.Response.ID || len(e.Response.Output) != 1 || e.Response.Output[0].Content[0].Text != "Three" || e.Response.Previous != begun.Response.ID {
+		t.Errorf("%+v", e)
+	}
+	for i, want := range []struct{ id, status, text, input string }{
+		{first.Response.ID, "incomplete", "One", "Go"}, {begun.Response.ID, "incomplete", "Two", "And that|And this"}, {last.Response.ID, "completed", "Three", "Last"},
+	} {
+		got := r.retrieve(want.id)
+		var list struct {
+			Data []struct{ Content []struct{ Text string } }
+		}
+		if err := json.Unmarshal(r.call("GET", "/v1/responses/"+want.id+"/input_items?order=asc", "").body, &list); err != nil {
+			t.Fatal(err)
+		}
+		var input []string
+		for _, item := range list.Data {
+			input = append(input, item.Content[0].Text)
+		}
+		if got.Status != want.status || len(got.Output) != 1 || got.Output[0].Content[0].Text != want.text || strings.Join(input, "|") != want.input {
+			t.Errorf("%d: %v %+v", i, input, got)
+		}
+	}
+	r.call("POST", "/v1/responses/"+first.Response.ID+"/cancel", "").want(t, 400)
+}
+
+// A completion has no word for a steer: it is all that the task says.
+func TestOpenAISteerOfACompletion(t *testing.T) {
+	r := startOpenAI(t)
+	r.sessions.Play(func(w *machinetest.World) { w.Rules.Policy.MaxNudges = 0 })
+	first, steer, next := r.steerSocket(`{"type":"response.create","input":"Go","metadata":{"session":"mine"}}`)
+	told, said := make(chan string), make(chan struct{})
+	r.sessions.Do(func() {
+		r.sessions.Script = func(told gatewaytest.Told) (o gatewaytest.Outcome, ok bool) {
+			if say, says := told.Command.(conversation.Say); says && say.Text == "More" {
+				close(said)
+			}
+			return o, false
+		}
+	})
+	go func() {
+		told <- string(r.call("POST", "/v1/chat/completions", `{"metadata":{"session":"mine","mode":"steer"},"messages":[{"role":"user","content":"More"}]}`).body)
+	}()
+	<-said
+	steer(first, `"And that"`)
+	next("response.steer.accepted")
+	r.sessions.Model(first.Response.key(), machinetest.Text("One"))
+	next("response.incomplete")
+	next("response.created")
+	r.sessions.Model(first.Response.key(), machinetest.Text("Two"))
+	next("response.completed")
+	if body := <-told; !strings.Contains(body, `"content":"One\n\nTwo"`) || !strings.Contains(body, `"finish_reason":"stop"`) {
+		t.Errorf("%s", body)
+	}
+}
+
+// What a response does not read before it rests is a task of its own, and the next response.
+func TestOpenAISteerLeftOver(t *testing.T) {
+	r := startOpenAI(t)
+	first, steer, next := r.steerSocket(`{"type":"response.create","input":"Go","tools":` + twoTools + `}`)
+	steer(first, `"And that"`)
+	next("response.steer.accepted")
+	r.sessions.Model(first.Response.key(), machinetest.Call("a", `{}`))
+	next("response.completed")
+	begun := next("response.created")
+	if begun.Response.ID != "resp_t2-"+string(first.Response.key().Session) || begun.Response.Previous != first.Response.ID {
+		t.Errorf("%+v", begun)
+	}
+	steer(first, `"Too late"`)
+	if e := next("response.steer.failed"); e.Error.Code != "response_already_completed" || string(e.Steer.Input) != `"Too late"` || e.Steer.ID != "" {
+		t.Errorf("%+v", e)
+	}
+	r.sessions.Model(first.Response.key(), machinetest.Text("Two"))
+	if e := next("response.completed"); e.Response.ID != begun.Response.ID {
+		t.Errorf("%+v", e)
+	}
+}
+
+// A steer that is taken back before a model reads it comes back to the socket.
+func TestOpenAISteerTakenBack(t *testing.T) {
+	r := startOpenAI(t)
+	first, steer, next := r.steerSocket(`{"type":"response.create","input":"Go"}`)
+	steer(first, `"And that"`)
+	accepted := next("response.steer.accepted")
+	session, message := string(first.Response.key().Session), strings.TrimPrefix(accepted.Steer.ID, "steer_")
+	r.call("DELETE", "/api/sessions/"+session+"/messages/"+message, "").want(t, 200)
+	if e := next("response.steer.failed"); e.Steer.ID != accepted.Steer.ID || e.Error.Code != "successor_creation_failed" || string(e.Steer.Input) != `"And that"` {
+		t.Errorf("%+v", e)
+	}
+	r.sessions.Model(first.Response.key(), machinetest.Text("One"))
+	next("response.completed")
+}
+
+// A steer that cannot be taken is given back with the API's reason, and stores nothing.
+func TestOpenAISteerRefused(t *testing.T) {
+	r := startOpenAI(t, limits(func(l *gateway.Limits) { l.TextBytes = 100 }))
+	first, steer, next := r.steerSocket(`{"type":"response.create","input":"Go"}`)
+	queued := r.respond(`{"input":"Waits","background":true,"conversation":"` + first.Response.Conversation.ID + `"}`)
+	of := func(id string) (e socketEvent) { e.Response.ID = id; return e }
+	before := len(events(r, first.Response.key()))
+	for _, test := range []struct {
+		of          socketEvent
+		input, code string
+	}{
+		{of("resp_t9-x"), `"x"`, "response_not_found"},
+		{of("nonsense"), `"x"`, "response_not_found"},
+		{of(first.Response.ID + ".99"), `"x"`, "response_not_found"},
+		{of(queued.ID), `"x"`, "response_not_active"},
+		{first, `7`, "invalid_input"},
+		{first, `[]`, "invalid_input"},
+		{first, `" "`, "invalid_input"},
+		{first, `"` + strings.Repeat("x", 101) + `"`, "invalid_input"},
+		{first, `[{"role":"system","content":"Be brief"},{"role":"user","content":"x"}]`, "invalid_input"},
+		{first, `[{"role":"assistant","content":"y"},{"role":"user","content":"x"}]`, "invalid_input"},
+		{first, `[{"type":"function_call_output","call_id":"call_c1-t1-x","output":"y"}]`, "invalid_input"},
+		{first, `[{"role":"user","content":[{"type":"input_file","filename":"a.x","file_data":"data:application/x-none;base64,AAAA"}]}]`, "invalid_input"},
+	} {
+		steer(test.of, test.input)
+		if e := next("response.steer.failed"); e.Error.Code != test.code || e.Steer.Previous != test.of.Response.ID || string(e.Steer.Input) != test.input {
+			t.Errorf("%s %s: %+v", test.of.Response.ID, test.input, e)
+		}
+	}
+	if now := len(events(r, first.Response.key())); now != before {
+		t.Errorf("%d events became %d", before, now)
+	}
+	r.call("PATCH", "/api/sessions/"+string(first.Response.key().Session), `{"policy":{"inbox.max_queued":1}}`).want(t, 200)
+	steer(first, `"x"`)
+	if e := next("response.steer.failed"); e.Error.Code != "too_many_pending_steers" {
+		t.Errorf("%+v", e)
+	}
+}
+
+// A response can end while a steer is on its way. It is taken back, or, if a model reads it by then,
+// it is the next response.
+func TestOpenAISteerLate(t *testing.T) {
+	for name, full := range map[string]bool{"taken back": true, "worked on": false} {
+		t.Run(name, func(t *testing.T) {
+			r := startOpenAI(t)
+			first, steer, next := r.steerSocket(`{"type":"response.create","input":"Go","stream_id":"lane"}`)
+			r.sessions.Play(func(w *machinetest.World) {
+				r.sessions.Script = func(told gatewaytest.Told) (o gatewaytest.Outcome, ok bool) {
+					if _, says := told.Command.(conversation.Say); says {
+						w.Session(told.Key).Answer(machinetest.Text("One"))
+						w.Rest()
+						w.Full = full
+					}
+					return o, false
+				}
+			})
+			steer(first, `"And that"`)
+			wanted := []string{"response.completed", "response.steer.accepted", "response.created"}
+			if full {
+				wanted = []string{"response.completed", "response.steer.failed"}
+			}
+			said := map[string]socketEvent{}
+			for len(said) < len(wanted) {
+				if e := next(""); slices.Contains(wanted, e.Type) {
+					said[e.Type] = e
+				} else if strings.Contains(e.Type, "steer") {
+					t.Fatalf("%+v", e)
+				}
+			}
+			if e := said["response.steer.failed"]; full && e.Error.Code != "response_already_completed" {
+				t.Errorf("%+v", e)
+			}
+			if e := said["response.created"]; !full && (e.Response.Previous != first.Response.ID || !strings.HasPrefix(e.Response.ID, "resp_t2-")) {
+				t.Errorf("%+v", e)
+			}
+		})
+	}
+}

@@ -35,6 +35,7 @@ type begun struct {
 	ref   reference
 	row   conversation.TaskRow
 	model string
+	whole bool // no steer ends it
 }
 
 // clientID is the client's own id of a request; random if there is none.
@@ -92,13 +93,23 @@ func (a *api) begin(ctx context.Context, who *service.Principal, w *request.Inte
 		}
 		return b, err
 	}
-	b.ref.task = r.Task
-	if r.Disposition != conversation.Started && r.Disposition != conversation.Queued {
-		b.ref.from = r.Seq // it goes on with a task that is there already
-	}
-	b.row, err = a.TaskRow(ctx, who, b.key, r.Task)
-	b.model = string(b.row.Agent)
+	b, err = a.begunBy(ctx, who, b.key, r)
 	return b, keeps(err)
+}
+
+// begunBy is the response that a receipt is for.
+func (a *api) begunBy(ctx context.Context, who *service.Principal, key conversation.SessionKey, r conversation.Receipt) (begun, error) {
+	ref := reference{task: r.Task}
+	if r.Disposition != conversation.Started && r.Disposition != conversation.Queued {
+		ref.from = r.Seq // it goes on with a task that is there already
+	}
+	return a.begun(ctx, who, key, ref)
+}
+
+// begun is a response of a session. The error is exchange.ErrNoTask where there is no such task.
+func (a *api) begun(ctx context.Context, who *service.Principal, key conversation.SessionKey, ref reference) (begun, error) {
+	row, err := a.TaskRow(ctx, who, key, ref.task)
+	return begun{key: key, ref: ref, row: row, model: string(row.Agent)}, err
 }
 
 // usedBefore refuses what comes under the id of something else.

@@ -67,6 +67,7 @@ func (a *api) createCompletion(c *fiber.Ctx) error {
 		return err
 	}
 	who := door.Principal(c)
+	b.whole = true
 	if r.Stream {
 		w := &chunkWriter{s: b.stretch(), usage: r.StreamOptions != nil && r.StreamOptions.IncludeUsage}
 		return keeps(a.tell(c, who, free, b.from(), func(n *exchange.Note) ([]byte, bool) {

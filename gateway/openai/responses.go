@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 
@@ -76,7 +77,11 @@ func (b begun) from() exchange.From {
 	return exchange.From{Key: b.key, Since: max(b.row.First, 1) - 1, Whole: true}
 }
 
-func (b begun) stretch() *stretch { return newStretch(b.ref, b.row.Trigger, b.model) }
+func (b begun) stretch() *stretch {
+	s := newStretch(b.ref, b.row.Trigger, b.model)
+	s.whole = b.whole
+	return s
+}
 
 // read makes a response of what is stored.
 func (a *api) read(ctx context.Context, who *service.Principal, b begun) (*stretch, error) {
@@ -217,27 +222,30 @@ func appendEvent(dst, data []byte) []byte {
 	return append(dst, "\n\n"...)
 }
 
-// find is the response that a request names.
+// responseOf is the response that a request names.
 func (a *api) responseOf(ctx context.Context, c *fiber.Ctx) (b begun, err error) {
 	id, err := door.Param(c, "id")
 	if err != nil {
 		return b, err
 	}
-	who := door.Principal(c)
-	missing := &request.Refusal{Status: fiber.StatusNotFound, Param: "response_id", Message: "Response with id '" + request.Excerpt(id) + "' not found."}
+	b, err = a.response(ctx, door.Principal(c), id)
+	if errors.Is(err, exchange.ErrNoTask) {
+		return b, &request.Refusal{Status: fiber.StatusNotFound, Param: "response_id", Message: "Response with id '" + request.Excerpt(id) + "' not found."}
+	}
+	return b, err
+}
+
+// response is the response with an id. The error is exchange.ErrNoTask where there is none.
+func (a *api) response(ctx context.Context, who *service.Principal, id string) (b begun, err error) {
 	ref, ok := readReference(id)
 	if !ok {
-		return b, missing
+		return b, exchange.ErrNoTask
 	}
-	b.ref = ref
-	if b.key, err = exchange.TaskKey(who, ref.task); err == nil {
-		b.row, err = a.TaskRow(ctx, who, b.key, ref.task)
+	key, err := exchange.TaskKey(who, ref.task)
+	if err != nil {
+		return b, err
 	}
-	if errors.Is(err, exchange.ErrNoTask) {
-		return b, missing
-	}
-	b.model = string(b.row.Agent)
-	return b, err
+	return a.begun(ctx, who, key, ref)
 }
 
 // getResponse is GET /v1/responses/:id.
@@ -311,8 +319,8 @@ func (a *api) cancelResponse(c *fiber.Ctx) error {
 
 var errCancel = request.Refuse("", "response_not_cancellable", "Cannot cancel a response that has ended.")
 
-// wentOn is true of a response whose task has gone on behind it: it was answered, and what works
-// now is another response.
+// wentOn is true of a response whose task has gone on behind it: it was answered or steered, and
+// what works now is another response.
 func (a *api) wentOn(ctx context.Context, who *service.Principal, b begun) (bool, error) {
 	s := b.stretch()
 	for n, err := range a.Notes(ctx, who, b.key, b.from().Since, 0) {
@@ -320,7 +328,9 @@ func (a *api) wentOn(ctx context.Context, who *service.Principal, b begun) (bool
 		case err != nil:
 			return false, err
 		case !s.rests():
-			s.add(n)
+			if s.add(n); s.steered {
+				return true, nil
+			}
 		case n.Kind == exchange.Status && n.Task == b.ref.task && n.Event.Body.(conversation.TaskStatusChanged).New == conversation.TaskRunning:
 			return true, nil
 		}
@@ -353,6 +363,7 @@ func (a *api) inputItems(c *fiber.Ctx) error {
 		return err
 	}
 	who, s := door.Principal(c), b.stretch()
+	var steers []exchange.Note // they are input of the response whose first step reads them
 	for n, err := range a.Notes(ctx, who, b.key, b.from().Since, 0) {
 		if err != nil {
 			return err
@@ -361,8 +372,29 @@ func (a *api) inputItems(c *fiber.Ctx) error {
 			break
 		}
 		list.know(n)
-		if n.Kind == exchange.Accepted && s.begun && n.Task == b.ref.task {
-			list.add(n)
+		if n.Event == nil || n.Task != b.ref.task {
+			continue
+		}
+		switch e := n.Event.Body.(type) {
+		case conversation.MessageAccepted:
+			if isSteer(e) {
+				kept := *n
+				kept.Event = &conversation.Event{Seq: n.Event.Seq, At: n.Event.At, Task: n.Event.Task, Body: e}
+				steers = append(steers, kept)
+			} else if s.begun {
+				list.add(n)
+			}
+		case conversation.StepStarted:
+			for _, kept := range steers {
+				if s.begun && slices.Contains(e.Read, kept.Event.Body.(conversation.MessageAccepted).Message) {
+					list.add(&kept)
+				}
+			}
+			if n.Kind == exchange.Other { // another attempt reads the same
+				steers = slices.DeleteFunc(steers, func(kept exchange.Note) bool {
+					return slices.Contains(e.Read, kept.Event.Body.(conversation.MessageAccepted).Message)
+				})
+			}
 		}
 	}
 	return list.page(c)

@@ -4,14 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"strconv"
 	"sync"
 	"unicode/utf8"
 
 	"parley/conversation"
 	"parley/gateway/door"
-	"parley/gateway/exchange"
 	"parley/gateway/openai/internal/request"
 	"parley/gateway/protocol"
 	"parley/gateway/service"
@@ -27,17 +25,29 @@ type clientEvent struct {
 // maxStreamID bounds what each event of a response repeats.
 const maxStreamID = 128
 
+// connection is what one socket has under way.
+type connection struct {
+	*api
+	socket  *door.Socket
+	lanes   chan struct{} // one for each response at once
+	running sync.WaitGroup
+
+	steering sync.Mutex // of who tells what a steer comes to: that it is accepted comes first
+
+	mu      sync.Mutex
+	streams map[string]string // the names that the client has given to the responses that are being told
+}
+
 // socket serves GET /v1/responses as a WebSocket: response.create and response.steer in, the
 // events of the responses out.
 func (a *api) socket(s *door.Socket) {
-	var running sync.WaitGroup
-	lanes := make(chan struct{}, max(a.Limits.FollowsPerConnection, 1))
+	c := &connection{api: a, socket: s, lanes: make(chan struct{}, max(a.Limits.FollowsPerConnection, 1)), streams: map[string]string{}}
 	for {
 		b, err := s.Read()
 		if err != nil {
 			break
 		}
-		lane := &lane{api: a, socket: s}
+		lane := &lane{connection: c}
 		var e clientEvent
 		if !utf8.Valid(b) || json.Unmarshal(b, &e) != nil {
 			lane.refuse(request.Refuse("", "invalid_json", "A message must be a JSON object with a type, in UTF-8."))
@@ -50,37 +60,61 @@ func (a *api) socket(s *door.Socket) {
 		lane.stream = e.StreamID
 		switch e.Type {
 		case "response.create":
-			select {
-			case lanes <- struct{}{}:
-			default:
-				a.Metrics.Refused.WithLabelValues("follows_per_connection").Inc()
+			if !c.start(func() { lane.create(b) }) {
 				lane.refuse(conversation.Errorf(conversation.RateLimited, "there are too many responses at once on this connection: limits.follows_per_connection"))
-				continue
 			}
-			running.Go(func() {
-				defer func() { <-lanes }()
-				defer func() {
-					if r := recover(); r != nil {
-						a.Metrics.Panics.Inc()
-						a.Log.Error("panic", "where", "socket", "panic", r, "stack", service.Stack())
-						s.CloseWith(door.CloseInternal, "internal error")
-					}
-				}()
-				lane.create(b)
-			})
 		case "response.steer":
 			lane.steer(b)
 		default:
 			lane.refuse(request.Refuse("type", "unknown_event", "type must be response.create or response.steer."))
 		}
 	}
-	running.Wait()
+	c.running.Wait()
+}
+
+// start does something that tells a response, in a goroutine of its own; false = there are too many.
+func (c *connection) start(do func()) bool {
+	select {
+	case c.lanes <- struct{}{}:
+	default:
+		c.Metrics.Refused.WithLabelValues("follows_per_connection").Inc()
+		return false
+	}
+	c.running.Go(func() {
+		defer func() { <-c.lanes }()
+		defer func() {
+			if r := recover(); r != nil {
+				c.Metrics.Panics.Inc()
+				c.Log.Error("panic", "where", "socket", "panic", r, "stack", service.Stack())
+				c.socket.CloseWith(door.CloseInternal, "internal error")
+			}
+		}()
+		do()
+	})
+	return true
+}
+
+// names keeps the name of the stream of a response while it is told.
+func (c *connection) names(id, stream string) (forget func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.streams[id] = stream
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.streams, id)
+	}
+}
+
+func (c *connection) streamOf(id string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.streams[id]
 }
 
 // lane is one request of a socket. The client may give it a name, which its events bear.
 type lane struct {
-	*api
-	socket *door.Socket
+	*connection
 	stream string
 }
 
@@ -120,124 +154,42 @@ func (l *lane) create(body []byte) {
 	}
 	ctx, cancel := context.WithTimeout(l.socket.Context, l.Times.Request)
 	defer cancel()
-	who := l.socket.Who
 	id := conversation.ClientMsgID("srv-" + rand.Text())
-	b, err := l.begin(ctx, who, &w, id, false)
+	b, err := l.begin(ctx, l.socket.Who, &w, id, false)
 	if err != nil {
 		l.refuse(err)
 		return
 	}
-	f, err := l.Follow(ctx, who, b.from())
-	if err != nil {
-		l.refuse(err)
+	l.tell(b, echo(r, w))
+}
+
+// tell tells a response, and those behind it that it was steered to.
+func (l *lane) tell(b begun, echo func(*response)) {
+	for {
+		t := &telling{lane: l, s: b.stretch()}
+		t.begin(echo)
+		err := t.follow(b)
+		t.forget()
+		if err == nil && t.left != "" {
+			ctx, cancel := context.WithTimeout(l.socket.Context, l.Times.Request)
+			b, err = l.begun(ctx, l.socket.Who, b.key, reference{task: t.left})
+			cancel()
+			echo = behind(t.echo, t.s.ref)
+			if err == nil {
+				continue
+			}
+		}
+		if err != nil && l.socket.Context.Err() == nil {
+			l.refuse(err)
+		}
 		return
-	}
-	defer f.Close()
-	s := b.stretch()
-	sent := true
-	s.events = &events{echo: echo(r, w), send: func(event []byte) { sent = sent && l.send(event) }}
-	err = follow(l.socket.Context, f, l.Times.Comment, func(n *exchange.Note) bool {
-		s.add(n)
-		return sent && !s.rests()
-	}, func() bool { return true })
-	if err != nil && l.socket.Context.Err() == nil {
-		l.refuse(err)
 	}
 }
 
-// steerRequest is the event response.steer: more for a response that is being made.
-type steerRequest struct {
-	Input    json.RawMessage `json:"input"`
-	Previous string          `json:"previous_response_id"`
-	ID       string          `json:"event_id"`
-}
-
-// The reasons for which a steer fails, as the API has them.
-const (
-	steerNoResponse = "response_not_found"
-	steerBadInput   = "invalid_input"
-	steerCompleted  = "response_already_completed"
-	steerNotActive  = "response_not_active"
-)
-
-// steer says something to the task of a response, which reads it at its next step. It is
-// accepted when it is stored; the response itself goes on with it.
-func (l *lane) steer(body []byte) {
-	var r steerRequest
-	fail := func(code, message string) {
-		l.object(func(o *protocol.Object) {
-			o.Text("type", "response.steer.failed")
-			o.Uint("sequence_number", 0)
-			raw(o, "steer", map[string]any{"previous_response_id": r.Previous, "input": r.Input})
-			raw(o, "error", map[string]string{"type": "invalid_request_error", "code": code, "message": message})
-		})
+// behind is the echo of a response that goes on behind another one, with its settings.
+func behind(echo func(*response), before reference) func(*response) {
+	return func(o *response) {
+		echo(o)
+		o.Previous = pointer(before.id())
 	}
-	if err := request.Decode(body, &r); err != nil {
-		fail(steerBadInput, err.Error())
-		return
-	}
-	w := request.Intent{Mode: conversation.ModeSteer}
-	if err := request.ReadInput(r.Input, &w); err != nil {
-		fail(steerBadInput, err.Error())
-		return
-	}
-	ctx, cancel := context.WithTimeout(l.socket.Context, l.Times.Request)
-	defer cancel()
-	who := l.socket.Who
-	ref, ok := readReference(r.Previous)
-	key, err := exchange.TaskKey(who, ref.task)
-	var row conversation.TaskRow
-	if ok && err == nil {
-		row, err = l.TaskRow(ctx, who, key, ref.task)
-	}
-	switch {
-	case !ok || errors.Is(err, exchange.ErrNoTask):
-		fail(steerNoResponse, "There is no such response.")
-		return
-	case err != nil:
-		l.refuse(err)
-		return
-	case row.Status.Ended():
-		fail(steerCompleted, "The response has ended.")
-		return
-	case row.Status == conversation.TaskQueued:
-		fail(steerNotActive, "The response has not begun.")
-		return
-	}
-	view, err := l.View(ctx, key, who.User)
-	if err != nil {
-		l.refuse(err)
-		return
-	}
-	var got conversation.Receipt
-	if len(w.Answers) > 0 {
-		got, err = l.answer(ctx, who, view, &w)
-	} else {
-		files, failed := l.upload(ctx, who, key, w.Files)
-		if err = failed; err == nil {
-			got, err = l.Say(ctx, who, key, exchange.Said{Via: conversation.ViaOpenAI, ID: conversation.ClientMsgID("srv-" + rand.Text()), Text: w.Said, Files: files, Mode: conversation.ModeSteer})
-		}
-	}
-	if err != nil {
-		fail(steerBadInput, conversation.AsError(l.Refusal(err)).Message)
-		return
-	}
-	steer := map[string]string{"id": "steer_" + string(got.Message), "previous_response_id": r.Previous}
-	var missing []any
-	for _, q := range view.Questions {
-		if q.Task == ref.task && len(w.Answers) == 0 && callers(view, q.Asked.Call) {
-			missing = append(missing, map[string]string{"type": "function_call_output", "call_id": callID(q.Task, q.Asked.Call)})
-		}
-	}
-	l.object(func(o *protocol.Object) {
-		if len(missing) == 0 {
-			o.Text("type", "response.steer.accepted")
-		} else {
-			o.Text("type", "response.steer.pending")
-			o.Text("reason", "waiting_for_required_input")
-			raw(o, "required_input", missing)
-		}
-		o.Uint("sequence_number", uint64(exchange.NumberAfter(got.Seq)))
-		raw(o, "steer", steer)
-	})
 }

@@ -2,7 +2,9 @@ package openai
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
+	"strings"
 
 	"parley/conversation"
 	"parley/gateway/exchange"
@@ -23,6 +25,10 @@ type stretch struct {
 	shown  []byte  // of the text that streams, as far as it was seen
 	used   int     // events that the note which is being added has become
 	events *events // nil = it is not followed
+
+	whole   bool                     // no steer ends it: Chat Completions have no word for that
+	steers  []conversation.MessageID // said to it by response.steer, and read by no step yet
+	steered bool                     // it has ended, for a step has read one: what comes then is the next response
 }
 
 // output is an item of the response.
@@ -56,7 +62,11 @@ func (s *stretch) add(n *exchange.Note) {
 	s.used = 0
 	switch {
 	case s.begun:
-	case n.Event == nil || n.Event.Seq < s.ref.from || n.Task != s.ref.task:
+		if s.steered = s.reads(n) && !s.whole; s.steered {
+			s.rest(n)
+			return
+		}
+	case n.Event == nil || n.Event.Seq < s.ref.from || n.Task != s.ref.task || n.Kind == exchange.TextDropped: // that is of the response before
 		return
 	default:
 		s.begin(n)
@@ -83,6 +93,38 @@ func (s *stretch) add(n *exchange.Note) {
 			s.rest(n)
 		}
 	}
+}
+
+// steerMark begins the client ids of what response.steer says: the log tells by them what has ended
+// a response. No client can send one.
+const steerMark = "openai:steer:"
+
+// isSteer is true for what response.steer has said.
+func isSteer(b conversation.MessageAccepted) bool {
+	return b.Via == conversation.ViaOpenAI && strings.HasPrefix(string(b.ClientMsgID), protocol.OwnMark+steerMark)
+}
+
+// reads is true of the note with which a step reads what response.steer has said to the response.
+func (s *stretch) reads(n *exchange.Note) bool {
+	if n.Event == nil {
+		return false
+	}
+	switch b := n.Event.Body.(type) {
+	case conversation.MessageAccepted:
+		if isSteer(b) {
+			s.steers = append(s.steers, b.Message)
+		}
+	case conversation.StepStarted:
+		return n.Kind == exchange.Other && // behind the end of what streamed before
+			slices.ContainsFunc(s.steers, func(m conversation.MessageID) bool { return slices.Contains(b.Read, m) })
+	}
+	return false
+}
+
+// next is the response behind one that was steered: it begins with the note that has ended that.
+func (s *stretch) next(n *exchange.Note) *stretch {
+	run := *s.run
+	return &stretch{ref: reference{s.ref.task, n.Event.Seq}, model: s.model, run: &run, status: statusProgress}
 }
 
 // begin is with the first note of the stretch.
@@ -131,6 +173,8 @@ func (s *stretch) rest(n *exchange.Note) {
 func (s *stretch) short() string {
 	n := len(s.run.Texts)
 	switch {
+	case s.steered:
+		return "steered"
 	case s.run.Stop == conversation.StopFiltered:
 		return "content_filter"
 	case n > 0 && s.run.Texts[n-1].Part.Cut:

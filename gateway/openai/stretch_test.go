@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"parley/conversation"
+	"parley/gateway/door"
 	"parley/gateway/exchange"
 	"parley/gateway/gatewaytest"
 )
@@ -45,6 +46,7 @@ func (p play) events(live bool) (text []byte, s *stretch) {
 // chunks are what a client of Chat Completions is sent.
 func (p play) chunks() (text []byte) {
 	w := &chunkWriter{s: p.stretch(), usage: true}
+	w.s.whole = true
 	p.notes(true, func(n *exchange.Note) {
 		if !w.s.rests() {
 			w.note(n)
@@ -92,6 +94,17 @@ var (
 	rests  = []any{status(running, awaiting)}
 )
 
+// steers is what response.steer says while a text streams that comes to nothing, and a step that
+// reads it, at its second attempt too.
+var steers = of(begins, []any{
+	delta("1.1.0", 0, "One"), stepDone(1, 1), conversation.PartialResponse{Part: says(1, "One", "1.1.0")}, step(2, 1), delta("2.1.0", 0, "Not this"),
+	conversation.MessageAccepted{
+		Message: "m2-S", Author: "ann", Text: "And that", Disposition: conversation.Joined, Mode: conversation.ModeSteer, Via: conversation.ViaOpenAI,
+		ClientMsgID: door.OwnID(steerMark + "1"),
+	}, stepDone(2, 1), step(3, 1, "m2-S"), conversation.StepStarted{Step: 3, Attempt: 2, Cause: conversation.CauseError, Read: []conversation.MessageID{"m2-S"}},
+	delta("3.2.0", 0, "Two"), stepDone(3, 2), conversation.Response{Part: says(2, "Two", "3.2.0")}, conversation.MessageResolved{Message: "m2-S", How: conversation.ResolvedAnswered},
+}, ends)
+
 func of(pieces ...[]any) []any { return slices.Concat(pieces...) }
 
 // plays are one for each thing that the API has to say.
@@ -132,6 +145,8 @@ var plays = map[string]play{
 		delta("1.1.0", 0, "One"), accepted("m2-S", "And that", conversation.Joined, ""), stepDone(1, 1), conversation.PartialResponse{Part: says(1, "One", "1.1.0")},
 		step(2, 1), stepDone(2, 1), conversation.Response{Part: says(2, "Two", "")}, conversation.MessageResolved{Message: "m2-S", How: conversation.ResolvedAnswered},
 	}, ends)},
+	"steered_by_socket": {does: steers},
+	"behind_a_steer":    {from: 9, does: steers},
 	"cancelled": {does: of(begins, []any{
 		delta("1.1.0", 0, "Half"), conversation.TaskCancelling{By: conversation.ByUser}, conversation.MessageResolved{Message: "m1-S", How: conversation.ResolvedCancelled},
 		status(running, conversation.TaskCancelled),

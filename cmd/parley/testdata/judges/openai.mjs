@@ -245,13 +245,18 @@ async function socket() {
   const { response } = await event((e) => e.type === 'response.created');
   ws.send({ type: 'response.steer', previous_response_id: response.id, input: '/say steered' });
   equal('a steer is accepted', (await event((e) => e.type.startsWith('response.steer'))).type, 'response.steer.accepted');
+  const steered = await event((e) => e.type === 'response.incomplete');
+  equal('the response ends where it is read', [steered.response.id, steered.response.incomplete_details.reason], [response.id, 'steered']);
+  const next = (await event((e) => e.type === 'response.created' && e.response.id !== response.id)).response;
+  equal('and the next one begins', next.previous_response_id, response.id);
   const done = await event((e) => e.type === 'response.completed');
-  const texts = done.response.output.map((o) => o.content[0].text);
-  check('it reaches the running response', texts.includes('first') && texts.includes('steered'), texts);
+  const texts = [...steered.response.output, ...done.response.output].map((o) => o.content[0].text);
+  check('both have been answered', done.response.id === next.id && texts.includes('first') && texts.includes('steered'), texts);
+  equal('retrieved it is the same', (await client.responses.retrieve(response.id)).incomplete_details?.reason, 'steered');
   ws.send({ type: 'response.steer', previous_response_id: response.id, input: 'late' });
   equal('too late it fails', (await event((e) => e.type === 'response.steer.failed')).error.code, 'response_already_completed');
   ws.send({ type: 'response.create', model, input: '/say second', previous_response_id: response.id });
-  equal('another response on the same socket', (await event((e) => e.type === 'response.completed' && e.response.id !== response.id)).response.output[0].content[0].text, 'second');
+  equal('another response on the same socket', (await event((e) => e.type === 'response.completed' && e.response.id !== next.id)).response.output[0].content[0].text, 'second');
   ws.close();
 }
 
