@@ -224,6 +224,8 @@ async function others() {
   await fails('an unknown conversation', OpenAI.NotFoundError, undefined, () => client.responses.create({ model, input: 'x', conversation: 'conv_nothing' }));
   await fails('no input', OpenAI.BadRequestError, 'missing_required_parameter', () => client.responses.create({ model }));
   await fails('a tool of the server', OpenAI.BadRequestError, 'unsupported_parameter', () => client.responses.create({ model, input: 'x', tools: [{ type: 'web_search' }] }));
+  await fails('a body that is too large', OpenAI.APIError, 'too_large', () => client.responses.create({ model, input: 'x'.repeat(2 << 20) }));
+  await fails('a body that is far too large', OpenAI.APIError, 'too_large', () => client.responses.create({ model, input: 'x'.repeat(6 << 20) }));
   await fails('two answers at once', OpenAI.BadRequestError, 'unsupported_parameter', () => client.chat.completions.create({ model, n: 2, messages: [{ role: 'user', content: 'x' }] }));
   const options = { idempotencyKey: 'once', headers: { 'Idempotency-Key': 'once' } };
   const a = await client.responses.create({ model, input: '/say Once' }, options);
