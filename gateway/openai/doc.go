@@ -4,9 +4,11 @@
 // parley is mapped, and how.
 //
 // A conversation is a session, and a response is a stretch of a task: from what began it, a
-// message or the answers that it waited for, to where the task rests ([exchange.Run]). The ids
-// say which ("conv_" and the session, "resp_" and the task, and the seq where the stretch is not
-// the first one), so nothing is kept here: what a client asks for is made of the log.
+// message, the answers that it waited for or a step that reads a steer, to where the task rests
+// ([exchange.Run]) or reads the next steer. The ids say which ("conv_" and the session, "resp_" and
+// the task, and the seq where the stretch is not the first one), so nothing is kept here: what a
+// client asks for is made of the log.
 //
-// A [stretch] is the fold of notes that makes a response, and writes its events.
+// A [stretch] is the fold of notes that makes a response, and writes its events. A [telling] tells
+// it over a socket, with those that steering makes of it.
 package openai
