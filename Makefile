@@ -43,7 +43,7 @@ test: setup ## everything but -race: vet, gofmt, all tests (ROOMS=./metrics/...:
 	@$(if $(ROOMS),,echo "== the dashboards are what their generator makes, and valid"; cd .ci/grafana && $(GO) vet . && $(GO) test .)
 	@$(if $(ROOMS),,echo "== the page in a browser"; $(GO) test -json -tags e2e -timeout 10m -run '^TestPage' ./cmd/parley $(TESTED))
 	@$(if $(ROOMS),,echo "== every query of the dashboards and alerts, in a real Prometheus"; $(GO) test -json -tags e2e -timeout 5m -run '^TestDashboard' ./cmd/parley $(TESTED))
-	@$(if $(ROOMS),,echo "== the official SDKs of other protocols, and the examples"; $(GO) test -json -tags e2e -timeout 10m -run '^(TestJudge|TestExample)' ./cmd/parley $(TESTED))
+	@$(if $(ROOMS),,echo "== the official SDKs of other protocols, the examples, and push notifications in a cluster"; $(GO) test -json -tags e2e -timeout 10m -run '^(TestJudge|TestExample|TestPush)' ./cmd/parley $(TESTED))
 	@$(GO) run ./.ci/tested -list .tools/not-tested.txt
 
 release: ## dist/: archives for linux and darwin, checksums, SBOMs (VERSION=v1.2.3; about 6 minutes, 1 from the cache)
