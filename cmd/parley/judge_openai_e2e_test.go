@@ -26,6 +26,9 @@ func TestJudgeOpenAI(t *testing.T) {
 // The same with a sign-in.
 func TestJudgeOpenAIKeys(t *testing.T) { judged(t, "openai-keys", "--set", keysMode) }
 
+// The Agents SDK, unmodified (N-13): its runs, tools, approvals and handoffs.
+func TestJudgeOpenAIAgents(t *testing.T) { judged(t, "openai-agents") }
+
 // The official SDK for Go, unmodified (N-13).
 func TestJudgeOpenAIGo(t *testing.T) {
 	t.Parallel()
