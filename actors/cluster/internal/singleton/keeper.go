@@ -262,7 +262,7 @@ func (k *Keeper) turn(ctx context.Context, t *task) time.Duration {
 		return k.o.Pause
 	}
 	k.o.Began(t.name)
-	k.o.Log.Info("a singleton runs on this node", "singleton", t.name, "node", k.o.Self.String())
+	k.news("a singleton runs on this node", "singleton", t.name, "node", k.o.Self.String())
 	began := time.Now()
 	done := make(chan error, 1)
 	go func() { done <- guarded(running, t.run) }()
@@ -280,7 +280,7 @@ func (k *Keeper) turn(ctx context.Context, t *task) time.Duration {
 	k.o.Ended(t.name)
 	if ended != nil {
 		t.failures = 0
-		k.o.Log.Info("a singleton has ended on this node", "singleton", t.name, "node", k.o.Self.String(), "why", ended.Error())
+		k.news("a singleton has ended on this node", "singleton", t.name, "node", k.o.Self.String(), "why", ended.Error())
 		return 0
 	}
 	if time.Since(began) > maxPause {
@@ -291,6 +291,15 @@ func (k *Keeper) turn(ctx context.Context, t *task) time.Duration {
 	t.again = time.Now().Add(pause)
 	k.o.Log.Warn("a singleton has ended by itself, and is started again", "singleton", t.name, "error", err, "in", pause.String())
 	return pause
+}
+
+// news logs where a singleton is. In a process that is alone that is no news.
+func (k *Keeper) news(text string, args ...any) {
+	level := slog.LevelInfo
+	if k.o.Self == (conversation.Member{}) {
+		level = slog.LevelDebug
+	}
+	k.o.Log.Log(context.Background(), level, text, args...)
 }
 
 // guarded runs it, and makes an error of a panic.
