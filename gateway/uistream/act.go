@@ -6,11 +6,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"reflect"
 	"slices"
+	"strings"
 
 	"parley/conversation"
-	"parley/gateway/attach"
+	"parley/conversation/attached"
 	"parley/gateway/exchange"
 	"parley/gateway/protocol"
 	"parley/gateway/service"
@@ -31,28 +31,13 @@ type told struct {
 
 // say gives the session what the user has said, and opens the session if there is none.
 func (a *api) say(ctx context.Context, c *fiber.Ctx, who *service.Principal, r *request) (t told, err error) {
-	text := r.last.text()
-	files, bad := r.last.files()
-	if bad != nil {
-		return t, bad
-	}
-	if r.Answer != nil && r.Answer.Text != nil {
-		text, files = *r.Answer.Text, nil
-	}
-	if len(files) == 0 || text != "" {
-		if bad := protocol.CheckText("the message", &text, a.Limits); bad != nil {
-			return t, bad
-		}
-	}
-	create := conversation.Create{Agent: conversation.AgentName(r.Agent)}
-	if r.Tools != nil {
-		create.Policy = conversation.Overrides{callerTools: r.Tools}
-	}
-	opened := false
-	if err := a.fewEnough(files); err != nil {
+	w, err := a.words(r)
+	if err != nil {
 		return t, err
 	}
-	if r.Answer != nil || slices.ContainsFunc(files, file.uploaded) { // neither an answer nor an upload can be there before the chat
+	create := conversation.Create{Agent: conversation.AgentName(r.Agent), Policy: r.policy()}
+	opened := false
+	if r.Answer != nil || slices.ContainsFunc(w.files, file.uploaded) { // neither an answer nor an upload can be there before the chat
 		t.key, _, err = a.Find(ctx, who, r.ID)
 	} else {
 		t.key, opened, err = a.FindOrOpen(ctx, who, r.ID, create)
@@ -63,12 +48,9 @@ func (a *api) say(ctx context.Context, c *fiber.Ctx, who *service.Principal, r *
 	if bad := service.Writable(t.key); bad != nil {
 		return t, bad
 	}
-	var v conversation.View
+	v := conversation.View{Key: t.key, Policy: create.Policy}
 	if !opened {
 		if v, err = a.View(ctx, t.key, who.User); err != nil {
-			return t, err
-		}
-		if err := a.bring(ctx, who, v, r.Tools); err != nil {
 			return t, err
 		}
 	}
@@ -77,9 +59,9 @@ func (a *api) say(ctx context.Context, c *fiber.Ctx, who *service.Principal, r *
 		id = conversation.ClientMsgID("srv-" + rand.Text())
 	}
 	if r.Answer != nil {
-		return a.answerBySaying(ctx, who, t, id, conversation.QuestionID(r.Answer.Question), text)
+		return a.answerBySaying(ctx, who, t, v, r, id, w.text)
 	}
-	said := exchange.Said{Via: conversation.ViaUIStream, ID: id, Text: text, Mode: r.mode, TraceParent: c.Get(service.TraceHeader)}
+	said := exchange.Said{Via: conversation.ViaUIStream, ID: id, Text: w.text, Mode: r.mode, TraceParent: c.Get(service.TraceHeader)}
 	switch {
 	case r.Trigger == regenerate:
 		again, err := a.lastAnswer(ctx, r, t.key)
@@ -90,16 +72,7 @@ func (a *api) say(ctx context.Context, c *fiber.Ctx, who *service.Principal, r *
 	case r.mode == conversation.ModeDefault && !waits(v):
 		said.Mode = conversation.ModeQueue // each message has an answer of its own
 	}
-	if said.Files, err = a.upload(ctx, t.key, files); err != nil {
-		return t, err
-	}
-	receipt, err := a.Say(ctx, who, t.key, said)
-	if r.MessageID != "" && r.MessageID == r.last.ID && r.Trigger != regenerate && err != nil && conversation.AsError(err).Code == conversation.Conflict {
-		// It is the text of a message that was said already: what was said stays, and this is another one.
-		sum := sha256.Sum256([]byte(text))
-		said.ID = clientID(againOf, string(id)+":"+hex.EncodeToString(sum[:16]))
-		receipt, err = a.Say(ctx, who, t.key, said)
-	}
+	receipt, err := a.give(ctx, who, v, r, said, w.files)
 	if err != nil {
 		return t, err
 	}
@@ -109,6 +82,93 @@ func (a *api) say(ctx context.Context, c *fiber.Ctx, who *service.Principal, r *
 	}
 	return t, err
 }
+
+// words are what a user says with a request.
+type words struct {
+	text  string
+	files []file
+}
+
+// words refuses what can be said in no chat, before one is opened or changed for it.
+func (a *api) words(r *request) (w words, err error) {
+	if len(a.Offer.Modes) > 0 && r.mode != conversation.ModeDefault && !slices.Contains(a.Offer.Modes, r.mode.String()) {
+		return w, conversation.Errorf(conversation.BadRequest, "mode must be one of %s (inbox.allowed_modes)", strings.Join(a.Offer.Modes, ", "))
+	}
+	w.text = r.last.text()
+	files, bad := r.last.files()
+	if bad != nil {
+		return w, bad
+	}
+	switch {
+	case r.Answer == nil:
+		w.files = files
+	case r.Answer.Text != nil:
+		w.text = *r.Answer.Text
+	}
+	if len(w.files) == 0 || w.text != "" {
+		if bad := protocol.CheckText("the message", &w.text, a.Limits); bad != nil {
+			return w, bad
+		}
+	}
+	if most := a.Limits.AttachmentsPerMessage; most > 0 && len(w.files) > most {
+		return w, conversation.Errorf(conversation.TooLarge, "a message may have at most %d attachments", most)
+	}
+	for _, f := range w.files {
+		if f.uploaded() {
+			continue
+		}
+		if err := a.Files.Check(f.upload()); err != nil {
+			return w, err
+		}
+	}
+	return w, nil
+}
+
+// give gives the session a message, with the files and the tools that it brings: these first, and only
+// those of a message that it does not know yet, and may take.
+func (a *api) give(ctx context.Context, who *service.Principal, v conversation.View, r *request, said exchange.Said, files []file) (receipt conversation.Receipt, err error) {
+	of := make([]attached.File, len(files))
+	for i, f := range files {
+		if !f.uploaded() {
+			f.named.Hash = attached.HashOf(f.body)
+		}
+		said.Files, of[i].Hash = append(said.Files, f.named), f.named.Hash
+	}
+	fingerprint := attached.Fingerprint(said.Text, of)
+	brings := r.Tools != nil || len(files) > 0
+	repeats := false
+	if brings || r.changes() {
+		repeats, err = a.Repeats(ctx, who, v.Key, said.ID, fingerprint)
+	}
+	if r.changes() && err != nil && conversation.AsError(err).Code == conversation.Conflict {
+		// It is the text of a message that was said already: what was said stays, and this is another one.
+		text := sha256.Sum256([]byte(said.Text))
+		said.ID = clientID(againOf, string(said.ID)+":"+hex.EncodeToString(text[:16]))
+		repeats, err = a.Repeats(ctx, who, v.Key, said.ID, fingerprint)
+	}
+	if err != nil {
+		return receipt, err
+	}
+	switch {
+	case repeats, !brings:
+		return a.Say(ctx, who, v.Key, said)
+	case v.Closed && len(v.Questions) == 0:
+		return receipt, errClosed
+	}
+	if err := a.upload(ctx, who, v.Key, files); err != nil {
+		return receipt, err
+	}
+	back, err := a.Set(ctx, who, v, r.policy())
+	if err != nil {
+		return receipt, err
+	}
+	if receipt, err = a.Say(ctx, who, v.Key, said); err != nil {
+		err = back(err)
+	}
+	return receipt, err
+}
+
+var errClosed = conversation.Errorf(conversation.SessionIsClosed, "the session is closed and takes no more messages")
 
 // waits is true when people are asked something that the work waits for: what is said next is
 // the answer to it, as in every other client, unless the client says how it is meant.
@@ -134,38 +194,43 @@ func callers(v conversation.View, call conversation.CallID) bool {
 // callerTools is the policy of a session that lists the tools which its caller runs.
 const callerTools = "tools.caller"
 
-// bring has a session offer the client's own tools, if they are not those that it offers. nil = the
-// client does not say.
-func (a *api) bring(ctx context.Context, who *service.Principal, v conversation.View, tools json.RawMessage) error {
-	var now, want any
-	if tools == nil || json.Unmarshal(tools, &want) == nil && json.Unmarshal(v.Policy[callerTools], &now) == nil && reflect.DeepEqual(now, want) {
+// policy is what the request wants of a session: to offer the client's own tools. A client that
+// does not say leaves it as it is.
+func (r *request) policy() conversation.Overrides {
+	if r.Tools == nil {
 		return nil
 	}
-	_, err := a.Tell(ctx, v.Key, who.User, conversation.Update{By: who.User, Policy: conversation.Overrides{callerTools: tools}})
-	return err
+	return conversation.Overrides{callerTools: r.Tools}
 }
 
-// fewEnough refuses a message with too many files.
-func (a *api) fewEnough(files []file) error {
-	if most := a.Limits.AttachmentsPerMessage; most > 0 && len(files) > most {
-		return conversation.Errorf(conversation.TooLarge, "a message may have at most %d attachments", most)
+// changes is true for a request that changes a message which was said.
+func (r *request) changes() bool {
+	return r.Trigger != regenerate && r.MessageID != "" && r.MessageID == r.last.ID
+}
+
+// upload stores the files that a message brings with it, if those are there that it says were uploaded before.
+func (a *api) upload(ctx context.Context, who *service.Principal, key conversation.SessionKey, files []file) error {
+	var before []protocol.NamedFile
+	for _, f := range files {
+		if f.uploaded() {
+			before = append(before, f.named)
+		}
+	}
+	if _, err := a.Attached(key, before); err != nil {
+		return err
+	}
+	for _, f := range files {
+		if f.uploaded() {
+			continue
+		}
+		if err := a.Uploads(ctx, who, key); err != nil {
+			return err
+		}
+		if _, _, err := a.Files.Upload(ctx, key, f.upload()); err != nil {
+			return err
+		}
 	}
 	return nil
-}
-
-// upload stores the files that a message brings with it.
-func (a *api) upload(ctx context.Context, key conversation.SessionKey, files []file) (named []protocol.NamedFile, err error) {
-	for _, f := range files {
-		if f.body != nil {
-			stored, _, err := a.Files.Upload(ctx, key, attach.Upload{Name: f.named.Name, Type: f.kind, Body: f.body})
-			if err != nil {
-				return nil, err
-			}
-			f.named.Hash = stored.Hash
-		}
-		named = append(named, f.named)
-	}
-	return named, nil
 }
 
 // lastAnswer is the message of the assistant that a client wants instead of another one: which it
@@ -190,13 +255,26 @@ func (a *api) fromItsBeginning(ctx context.Context, who *service.Principal, t *t
 	return err
 }
 
-func (a *api) answerBySaying(ctx context.Context, who *service.Principal, t told, id conversation.ClientMsgID, q conversation.QuestionID, text string) (told, error) {
-	receipt, err := a.Answer(ctx, who, t.key, exchange.Answered{Via: conversation.ViaUIStream, ID: id, Question: q, Text: text})
+func (a *api) answerBySaying(ctx context.Context, who *service.Principal, t told, v conversation.View, r *request, id conversation.ClientMsgID, text string) (told, error) {
+	said := exchange.Answered{Via: conversation.ViaUIStream, ID: id, Question: conversation.QuestionID(r.Answer.Question), Text: text}
+	policy := r.policy()
+	if !open(v, said.Question) {
+		policy = nil // it repeats an answer, or is none
+	}
+	back, err := a.Set(ctx, who, v, policy)
 	if err != nil {
 		return t, err
 	}
+	receipt, err := a.Answer(ctx, who, t.key, said)
+	if err != nil {
+		return t, back(err)
+	}
 	t.task = receipt.Task
 	return t, a.fromItsBeginning(ctx, who, &t)
+}
+
+func open(v conversation.View, q conversation.QuestionID) bool {
+	return slices.ContainsFunc(v.Questions, func(o conversation.QuestionView) bool { return o.Asked.Question == q })
 }
 
 // goOn gives the session what a message of the assistant has asked for, and the client has: the
@@ -218,7 +296,8 @@ func (a *api) goOn(ctx context.Context, c *fiber.Ctx, who *service.Principal, r 
 	if err != nil {
 		return t, err
 	}
-	if err := a.bring(ctx, who, v, r.Tools); err != nil {
+	brings, err := a.answerable(v, r)
+	if err != nil {
 		return t, err
 	}
 	m := &meant{questions: map[conversation.QuestionID]bool{}, calls: map[conversation.CallID]bool{}}
@@ -227,12 +306,20 @@ func (a *api) goOn(ctx context.Context, c *fiber.Ctx, who *service.Principal, r 
 		m.say(q, err == nil && !receipt.Duplicate)
 		return err
 	}
-	if r.Answer != nil {
-		if r.Answer.Text == nil {
-			return t, protocol.Missing("answer.text")
-		}
+	if r.Answer != nil && !open(v, conversation.QuestionID(r.Answer.Question)) { // it repeats an answer, or is none
 		if err := answer(conversation.QuestionID(r.Answer.Question), *r.Answer.Text); err != nil {
 			return t, err
+		}
+	}
+	back := func(refusal error) error { return refusal }
+	if brings {
+		if back, err = a.Set(ctx, who, v, r.policy()); err != nil {
+			return t, err
+		}
+	}
+	if r.Answer != nil && open(v, conversation.QuestionID(r.Answer.Question)) {
+		if err := answer(conversation.QuestionID(r.Answer.Question), *r.Answer.Text); err != nil {
+			return t, back(err)
 		}
 	}
 	t.has = map[string]bool{}
@@ -252,7 +339,7 @@ func (a *api) goOn(ctx context.Context, c *fiber.Ctx, who *service.Principal, r 
 		case !is:
 		case q != "":
 			if err := answer(q, text); err != nil {
-				return t, err
+				return t, back(err)
 			}
 		case p.Approval != nil && p.State == approvalResponded:
 			m.say(conversation.QuestionID(p.Approval.ID), false)
@@ -266,6 +353,29 @@ func (a *api) goOn(ctx context.Context, c *fiber.Ctx, who *service.Principal, r 
 	}
 	t.goesOn, t.begins, t.after = true, true, exchange.NumberAfter(last)
 	return t, err
+}
+
+// answerable refuses answers that no session takes, before one of them is given. is = there is one to a
+// question that is open; else the request repeats another.
+func (a *api) answerable(v conversation.View, r *request) (is bool, err error) {
+	if r.Answer != nil {
+		if r.Answer.Text == nil {
+			return false, protocol.Missing("answer.text")
+		}
+		if bad := protocol.CheckText("the answer", r.Answer.Text, a.Limits); bad != nil {
+			return false, bad
+		}
+		is = open(v, conversation.QuestionID(r.Answer.Question))
+	}
+	for i := range r.last.Parts {
+		if q, text, given := given(v, &r.last.Parts[i]); given && q != "" {
+			if bad := protocol.CheckText("the answer", &text, a.Limits); bad != nil {
+				return false, bad
+			}
+			is = true
+		}
+	}
+	return is, nil
 }
 
 // stepPart is the part with which a step of a message begins.

@@ -12,6 +12,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/attached"
+	"parley/gateway/attach"
 	"parley/gateway/protocol"
 )
 
@@ -187,6 +188,10 @@ type file struct {
 }
 
 func (f file) uploaded() bool { return f.body == nil }
+
+func (f file) upload() attach.Upload {
+	return attach.Upload{Name: f.named.Name, Type: f.kind, Body: f.body}
+}
 
 // files are those of the message.
 func (m *uiMessage) files() (files []file, err *conversation.Error) {

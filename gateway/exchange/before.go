@@ -1,0 +1,84 @@
+package exchange
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"reflect"
+
+	"parley/conversation"
+	"parley/gateway/service"
+)
+
+// A client brings settings of its session with what it says, and some say several things at once. What
+// can be known is asked before any of it is done.
+
+// Repeats is true for what a client has said before under the same id, whatever the session does
+// by now. fingerprint is that of its text and files (package attached). It fails with a conflict if
+// something else was said under the id. Nothing is stored: it is an answer to no question, which the
+// session knows or refuses.
+func (x *Exchange) Repeats(ctx context.Context, who *service.Principal, key conversation.SessionKey, id conversation.ClientMsgID, fingerprint string) (bool, error) {
+	r, err := x.Tell(ctx, key, who.User, conversation.Answer{Author: who.User, ClientMsgID: id, Text: fingerprint})
+	switch {
+	case err == nil:
+		return r.Duplicate, nil
+	case conversation.AsError(err).Code == conversation.NotFound:
+		return false, nil // there is no such question: the id is a new one
+	}
+	return false, err
+}
+
+// Set changes those of a session's policies that differ from what they are said to be. back takes
+// the change back, for a request that is refused behind it, unless something else has happened
+// since: then others count on it. It gives back the refusal, with what went wrong besides.
+func (x *Exchange) Set(ctx context.Context, who *service.Principal, v conversation.View, said conversation.Overrides) (back func(refusal error) error, err error) {
+	change, was := conversation.Overrides{}, conversation.Overrides{}
+	for key, value := range said {
+		if !SameJSON(value, v.Policy[key]) {
+			change[key], was[key] = value, v.Policy[key]
+		}
+	}
+	nothing := func(refusal error) error { return refusal }
+	if len(change) == 0 {
+		return nothing, nil
+	}
+	update := func(policy conversation.Overrides) (conversation.Receipt, error) {
+		return x.Tell(ctx, v.Key, who.User, conversation.Update{By: who.User, Policy: policy, Admin: who.May(service.ScopeAdmin)})
+	}
+	set, err := update(change)
+	if err != nil {
+		return nothing, err
+	}
+	return func(refusal error) error {
+		if !StoresNothing(refusal) {
+			return refusal
+		}
+		now, err := x.View(ctx, v.Key, who.User)
+		if err == nil && now.Head == set.Seq {
+			_, err = update(was)
+		}
+		if err != nil {
+			return errors.Join(refusal, err)
+		}
+		return refusal
+	}, nil
+}
+
+// SameJSON is true for two values that are the same, however they are written.
+func SameJSON(a, b json.RawMessage) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	var x, y any
+	return len(b) > 0 && json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
+}
+
+// StoresNothing is true for an error of a command that was not done, and will not be.
+func StoresNothing(err error) bool {
+	switch conversation.AsError(err).Code {
+	case conversation.Timeout, conversation.Unavailable, conversation.Internal:
+		return false
+	}
+	return true
+}
