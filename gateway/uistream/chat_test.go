@@ -2,11 +2,14 @@ package uistream_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -500,8 +503,57 @@ func TestPages(t *testing.T) {
 			}
 		}
 	}
-	for _, bad := range []string{"limit=0", "limit=x", "before=0", "before=x"} {
+	for _, bad := range []string{"limit=0", "limit=x", "before=0", "before=x", "before=0.1.t1-x", "before=9.x"} {
 		r.call("GET", "/api/ui/chat/c1?"+bad, "").want(400)
+	}
+}
+
+// counted counts the rows of tasks that are read.
+type counted struct {
+	engine
+	rows atomic.Int64
+}
+
+type engine = gateway.Sessions
+
+func (c *counted) Tasks(ctx context.Context, f conversation.TaskFilter) iter.Seq2[conversation.TaskRow, error] {
+	return func(yield func(conversation.TaskRow, error) bool) {
+		for row, err := range c.engine.Tasks(ctx, f) {
+			if c.rows.Add(1); !yield(row, err) {
+				return
+			}
+		}
+	}
+}
+
+// A page reads the tasks that it shows, and one more: not those of the pages behind it.
+func TestPagesReadOnce(t *testing.T) {
+	c := &counted{}
+	r := begin(t, func(_ *gateway.Config, d *gateway.Deps) { c.engine, d.Sessions = d.Sessions, c })
+	var key conversation.SessionKey
+	for i := range 12 {
+		a := r.call("POST", "/api/ui/chat", says("c1", fmt.Sprint("u", i), "Say", "")).want(200)
+		a.until("start-step")
+		if i == 0 {
+			key = r.key("c1")
+		}
+		r.model(key, text("Said"))
+		a.all()
+	}
+	messages := 0
+	for previous, before := "", ""; ; before = "&before=" + previous {
+		c.rows.Store(0)
+		var told []string
+		told, previous = r.page("/api/ui/chat/c1?limit=3" + before)
+		if messages += len(told); c.rows.Load() > 4 {
+			t.Errorf("a page of 3 tasks%s reads %d", before, c.rows.Load())
+		}
+		if previous == "" {
+			break
+		}
+	}
+	if messages != 24 {
+		t.Errorf("the pages have %d messages", messages)
 	}
 }
 

@@ -28,19 +28,16 @@ func (a *api) read(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	limit, before := pageTasks, place(0)
+	limit := pageTasks
 	if q := c.Query("limit"); q != "" {
 		if limit, err = strconv.Atoi(q); err != nil || limit < 1 {
 			return conversation.Errorf(conversation.BadRequest, "limit must be a number from 1")
 		}
 		limit = min(limit, maxTasks)
 	}
-	if q := c.Query("before"); q != "" {
-		n, err := strconv.ParseUint(q, 10, 62)
-		if err != nil || n == 0 {
-			return conversation.Errorf(conversation.BadRequest, "before must be what was answered as previous")
-		}
-		before = place(n)
+	before, bad := readPosition(c.Query("before"))
+	if bad != nil {
+		return bad
 	}
 	who := door.Principal(c)
 	ctx, cancel := a.Deadline()
@@ -80,12 +77,38 @@ func (p place) seq() conversation.Seq { return conversation.Seq(p / 2) }
 func saidAt(seq conversation.Seq) place { return place(2 * seq) }
 func toldAt(seq conversation.Seq) place { return place(2*seq + 1) }
 
+// position is where a page begins: at a place, with the task behind which the list of them goes on.
+type position struct {
+	place place  // 0 = at the end
+	tasks string // cursor; "" = at the newest one
+}
+
+func readPosition(s string) (p position, bad *conversation.Error) {
+	if s == "" {
+		return p, nil
+	}
+	n, tasks, _ := strings.Cut(s, ".")
+	at, err := strconv.ParseUint(n, 10, 62)
+	if err != nil || at == 0 {
+		return p, conversation.Errorf(conversation.BadRequest, "before must be what was answered as previous")
+	}
+	return position{place(at), tasks}, nil
+}
+
+func (p position) String() string {
+	s := strconv.FormatUint(uint64(p.place), 10)
+	if p.tasks != "" {
+		s += "." + p.tasks
+	}
+	return s
+}
+
 // window is a page of a chat while it is read.
 type window struct {
 	session conversation.SessionID
 	since   conversation.Seq // the notes begin behind it
 	until   conversation.Seq // and end before it; 0 = at the end of the log
-	before  place            // of the page before; 0 = it is the newest one
+	before  position         // of the page behind it
 	first   bool             // nothing was before
 	names   names
 	tasks   map[conversation.TaskID]*toldTask
@@ -97,6 +120,7 @@ type window struct {
 
 type toldTask struct {
 	at      place
+	cursor  string
 	teller  *teller
 	message message
 }
@@ -110,28 +134,28 @@ type saidMessage struct {
 }
 
 // window is the page of the newest tasks before a place.
-func (a *api) window(ctx context.Context, v conversation.View, before place, limit int) (*window, error) {
+func (a *api) window(ctx context.Context, v conversation.View, before position, limit int) (*window, error) {
 	w := &window{
 		session: v.Key.Session, before: before, first: true, names: names{},
 		tasks: map[conversation.TaskID]*toldTask{}, any: v.Key.Session.Depth() > 0, byID: map[conversation.MessageID]*saidMessage{}, asks: map[conversation.QuestionID]bool{},
 	}
-	if before != 0 {
-		w.until = before.seq() + 1
+	if before.place != 0 {
+		w.until = before.place.seq() + 1
 	}
 	works := false
-	for row, err := range a.Sessions.Tasks(ctx, conversation.TaskFilter{Tenant: v.Key.Tenant, Session: v.Key.Session}) {
+	for row, err := range a.Sessions.Tasks(ctx, conversation.TaskFilter{Tenant: v.Key.Tenant, Session: v.Key.Session, Cursor: before.tasks}) {
 		if err != nil {
 			return nil, err
 		}
 		at := toldAt(row.First)
-		if before != 0 && at >= before {
+		if before.place != 0 && at >= before.place {
 			continue
 		}
 		if len(w.tasks) == limit {
 			w.first = false
 			break
 		}
-		w.tasks[row.Task] = &toldTask{at: at, teller: newTeller(v.Key.Session, row.Task, w.names)}
+		w.tasks[row.Task] = &toldTask{at: at, cursor: row.PageCursor(), teller: newTeller(v.Key.Session, row.Task, w.names)}
 		if len(w.tasks) == 1 || row.First <= w.since {
 			w.since = row.First - 1
 		}
@@ -175,7 +199,7 @@ func (w *window) add(n *exchange.Note) {
 	switch b := n.Event.Body.(type) {
 	case conversation.MessageAccepted:
 		at := saidAt(n.Event.Seq)
-		if w.before != 0 && at >= w.before || w.asks[b.Question] || strings.HasPrefix(string(b.ClientMsgID), answerOf) && b.Via == conversation.ViaUIStream {
+		if w.before.place != 0 && at >= w.before.place || w.asks[b.Question] || strings.HasPrefix(string(b.ClientMsgID), answerOf) && b.Via == conversation.ViaUIStream {
 			return
 		}
 		when := protocol.NewObject(nil)
@@ -236,13 +260,24 @@ func (w *window) page(name string, most int, active bool) []byte {
 	o.Bytes = append(o.Bytes, ']')
 	switch {
 	case begin > 0:
-		o.Text("previous", strconv.FormatUint(uint64(all[begin].at), 10))
+		o.Text("previous", w.previous(all[begin].at).String())
 	case !w.first:
-		o.Text("previous", strconv.FormatUint(uint64(saidAt(w.since+1)), 10))
+		o.Text("previous", w.previous(saidAt(w.since+1)).String())
 	default:
 		o.Raw("previous", "null")
 	}
 	return o.Close()
+}
+
+// previous is the position of the page before, which ends before a place: tasks up to there were told.
+func (w *window) previous(at place) position {
+	p, oldest := position{at, w.before.tasks}, place(0)
+	for _, t := range w.tasks {
+		if t.at >= at && t.cursor != "" && (oldest == 0 || t.at < oldest) {
+			p.tasks, oldest = t.cursor, t.at
+		}
+	}
+	return p
 }
 
 // appendSaid appends a message of a user as a UIMessage.
