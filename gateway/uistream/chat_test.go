@@ -8,6 +8,7 @@ import (
 	"iter"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -150,6 +151,32 @@ func TestInTheMiddleOfAText(t *testing.T) {
 		t.Errorf("cut off it is\n%s\nand was\n%s", got, want)
 	}
 	r.call("GET", "/api/ui/chat/c1/stream", "").want(204) // the clock of the engine is far behind: it is long ago
+}
+
+// An id that is not of the message, also one of a longer log, has it told from its beginning, while it is worked on
+// and when it has ended.
+func TestResumeBehindWhatIsNotThere(t *testing.T) {
+	r := begin(t)
+	a := r.call("POST", "/api/ui/chat", says("c1", "u1", "Hello", "")).want(200)
+	told := a.until("start-step")
+	key := r.key("c1")
+	all, _ := ids(told)
+	n, err := strconv.ParseUint(all[len(all)-1], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	beyond := strconv.FormatUint(n*1000, 10)
+	b := r.call("GET", "/api/ui/chat/c1/stream", "", "Last-Event-ID", beyond).want(200)
+	again := b.until("start-step")
+	r.model(key, text("Good day"))
+	told += a.all()
+	again += b.all()
+	path := "/api/ui/chat/c1/stream?message=a-" + string(task(key, 1))
+	for _, got := range []string{again, r.call("GET", path, "", "Last-Event-ID", beyond).want(200).all()} {
+		if uistream.Rebuilt([]byte(got)) != uistream.Rebuilt([]byte(told)) || !strings.Contains(got, `"type":"start"`) {
+			t.Errorf("it told\n%s\nand before\n%s", got, told)
+		}
+	}
 }
 
 // A client that was cut off at the end of an answer does not say so when it comes back: it is told the

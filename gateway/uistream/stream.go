@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"parley/conversation"
 	"parley/gateway/door"
 	"parley/gateway/exchange"
 	"parley/gateway/service"
@@ -22,6 +23,12 @@ const maxHeld = 16 << 10
 // away: a stream that ends would be a message that has ended.
 func (a *api) tell(ctx context.Context, c *fiber.Ctx, who *service.Principal, t told, free func()) error {
 	f, err := a.Follow(ctx, who, exchange.From{Key: t.key, Since: t.since, After: t.after, Whole: t.goesOn})
+	if err != nil && conversation.AsError(err).Code == conversation.Conflict && !t.begins {
+		// What the client has seen is beyond the end of the log: it is of another chat, or the log is an older one
+		// again. The stream begins, and says so, as behind an id of another message.
+		t.after, t.goesOn = 0, false
+		f, err = a.Follow(ctx, who, exchange.From{Key: t.key, Since: t.since})
+	}
 	if err != nil {
 		return err
 	}
