@@ -6,9 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"net/url"
-	"reflect"
+	"slices"
 
 	"parley/conversation"
+	"parley/conversation/attached"
 	"parley/gateway/attach"
 	"parley/gateway/door"
 	"parley/gateway/exchange"
@@ -80,9 +81,10 @@ func (a *api) prepare(c *fiber.Ctx, who *service.Principal, in *input) (*plan, e
 	if here, err := r.open(ctx); err != nil || !here {
 		return &plan{identity: in.identity(), idle: true}, err
 	}
-	for _, do := range []func(context.Context) error{r.fits, r.settings, r.answer, r.say, r.leave} {
+	back := func(refusal error) error { return refusal }
+	for _, do := range []func(context.Context) error{r.fits, r.known, func(ctx context.Context) (err error) { back, err = r.settings(ctx); return err }, r.answer, r.say, r.leave} {
 		if err := do(ctx); err != nil {
-			return nil, err
+			return nil, back(err)
 		}
 	}
 	return r.plan(ctx)
@@ -151,30 +153,53 @@ func (r *request) fits(context.Context) error {
 	if bad := service.Writable(r.key); bad != nil {
 		return bad
 	}
-	for _, e := range r.in.Resume {
-		if e.Status != resolved {
-			continue
-		}
-		text, err := e.answer(r.asks[e.InterruptID].Asked.Approval != nil)
-		if err != nil {
-			return err
-		}
-		if bad := protocol.CheckText("the payload", &text, r.Limits); bad != nil {
-			return bad
-		}
+	all, err := r.answers()
+	if err != nil {
+		return err
 	}
-	for i := range r.in.Messages {
-		m := &r.in.Messages[i]
-		if _, waits := r.waits(m); !waits {
-			continue
-		}
-		text := m.result()
-		if bad := protocol.CheckText("the result", &text, r.Limits); bad != nil {
+	for _, g := range all {
+		if bad := protocol.CheckText("the answer "+g.name, &g.text, r.Limits); bad != nil {
 			return bad
 		}
 	}
 	return nil
 }
+
+// known refuses an id that was used for another message, and what a closed thread does not take, before
+// the answers are given and the messages before it are said.
+func (r *request) known(ctx context.Context) error {
+	if r.opened {
+		return nil
+	}
+	for _, m := range r.in.said() {
+		if r.shown(&m) {
+			continue
+		}
+		files := make([]attached.File, len(m.Content.Files))
+		for i := range files {
+			files[i].Hash = m.Content.Files[i].hash()
+		}
+		repeats, err := r.Repeats(ctx, r.who, r.key, conversation.ClientMsgID(mark+m.ID), attached.Fingerprint(m.Content.Text, files))
+		switch {
+		case err != nil:
+			return otherwise(&m, err)
+		case !repeats && r.view.Closed && len(r.view.Questions) == 0:
+			return exchange.ErrClosed
+		}
+	}
+	return nil
+}
+
+// otherwise says a conflict in the client's words.
+func otherwise(m *message, err error) error {
+	if conversation.AsError(err).Code == conversation.Conflict {
+		err = conversation.Errorf(conversation.Conflict, "the id %q was used for another message", conversation.Excerpt(m.ID, 64))
+	}
+	return err
+}
+
+// shown is true for a message that somebody has said here, and a snapshot has shown.
+func (r *request) shown(m *message) bool { return conversation.Ordinal(m.ID, 'm') > 0 && r.ours(m.ID) }
 
 // waits is the question that waits for what a message brings: the result of a client's own tool.
 func (r *request) waits(m *message) (conversation.QuestionID, bool) {
@@ -198,6 +223,9 @@ func (r *request) check() error {
 		if len(markAnswer)+len(e.InterruptID) > protocol.MaxClientMsgID {
 			return conversation.Errorf(conversation.BadRequest, "there is no interrupt with so long an id")
 		}
+	}
+	if bad := r.CheckMode(r.in.Forwarded.Mode); bad != nil {
+		return bad
 	}
 	said := r.in.said()
 	if len(said) > maxSaid {
@@ -235,60 +263,83 @@ func (r *request) wanted(set func(key string, value json.RawMessage)) {
 
 // settings brings the session's policies to what the input brings. They are the owner's to set:
 // another member's tools are left out, and the client is told.
-func (r *request) settings(ctx context.Context) error {
-	if r.opened {
-		return nil
+func (r *request) settings(ctx context.Context) (back func(refusal error) error, err error) {
+	wanted := conversation.Overrides{}
+	if !r.opened {
+		r.wanted(func(key string, value json.RawMessage) { wanted[key] = value })
 	}
-	change := conversation.Overrides{}
-	r.wanted(func(key string, value json.RawMessage) {
-		if !sameJSON(value, r.view.Policy[key]) {
-			change[key] = value
-		}
-	})
-	if len(change) == 0 {
-		return nil
-	}
-	_, err := r.Tell(ctx, r.key, r.who.User, conversation.Update{By: r.who.User, Policy: change, Admin: r.who.May(service.ScopeAdmin)})
+	change := exchange.Changed(r.view.Policy, wanted)
+	back, err = r.Set(ctx, r.who, r.view, change)
 	var refused *conversation.Error
 	if errors.As(err, &refused) && refused.Code == conversation.Forbidden {
 		for key := range change {
 			r.ignored = append(r.ignored, ignored{what: key, why: refused})
 		}
-		return nil
+		err = nil
 	}
-	return err
+	return back, err
 }
 
-func sameJSON(a, b json.RawMessage) bool {
-	var x, y any
-	return len(b) > 0 && json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
+// given is an answer that an input brings.
+type given struct {
+	what, name string // as it is called when it is passed over
+	question   conversation.QuestionID
+	id         conversation.ClientMsgID
+	text       string
+	judged     bool // the session may refuse what it says
 }
 
-// answer gives the session the answers to interrupts, and what the client's tools have returned.
-func (r *request) answer(ctx context.Context) error {
+// answers are those to interrupts, and what the client's tools have returned. Those that the session may
+// refuse come first: so it refuses all of them.
+func (r *request) answers() (all []given, err error) {
 	for i := range r.in.Resume {
 		e := &r.in.Resume[i]
 		if e.Status != resolved {
 			continue
 		}
-		text, err := e.answer(r.asks[e.InterruptID].Asked.Approval != nil)
+		approval := r.asks[e.InterruptID].Asked.Approval != nil
+		text, err := e.answer(approval)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		id := conversation.ClientMsgID(markAnswer + e.InterruptID)
-		if err := r.tell(ctx, "resume", e.InterruptID, conversation.QuestionID(e.InterruptID), id, text); err != nil {
-			return err
-		}
+		all = append(all, given{"resume", e.InterruptID, conversation.QuestionID(e.InterruptID), conversation.ClientMsgID(markAnswer + e.InterruptID), text, approval && !plain(text)})
 	}
 	for i := range r.in.Messages {
 		m := &r.in.Messages[i]
-		question, waits := r.waits(m)
-		if !waits {
-			continue
+		if question, waits := r.waits(m); waits {
+			all = append(all, given{"tool", m.ToolCallID, question, conversation.ClientMsgID(markResult + m.ToolCallID), m.result(), false})
 		}
-		id := conversation.ClientMsgID(markResult + m.ToolCallID)
-		if err := r.tell(ctx, "tool", m.ToolCallID, question, id, m.result()); err != nil {
-			return err
+	}
+	slices.SortStableFunc(all, func(a, b given) int {
+		switch {
+		case a.judged == b.judged:
+			return 0
+		case a.judged:
+			return -1
+		}
+		return 1
+	})
+	return all, nil
+}
+
+// plain is true for an answer to an approval that is a yes or no and nothing else.
+func plain(text string) bool {
+	return text == approvalText(true, nil) || text == approvalText(false, nil)
+}
+
+// answer gives the session the answers. One that it refuses refuses the input, unless another one was
+// given before it: then it is passed over, its question stays open, and the client is told.
+func (r *request) answer(ctx context.Context) error {
+	all, err := r.answers()
+	if err != nil {
+		return err
+	}
+	for _, g := range all {
+		if err := r.tell(ctx, &g); err != nil {
+			if !r.new || !exchange.StoresNothing(err) {
+				return err
+			}
+			r.ignored = append(r.ignored, ignored{what: g.what, id: g.name, why: conversation.AsError(err)})
 		}
 	}
 	return nil
@@ -296,15 +347,15 @@ func (r *request) answer(ctx context.Context) error {
 
 // tell answers a question. One that is not open is passed over, as the protocol wants it: others
 // may have answered it, or this client before with other words.
-func (r *request) tell(ctx context.Context, what, name string, question conversation.QuestionID, id conversation.ClientMsgID, text string) error {
-	receipt, err := r.Answer(ctx, r.who, r.key, exchange.Answered{Via: conversation.ViaAGUI, ID: id, Question: question, Text: text})
+func (r *request) tell(ctx context.Context, g *given) error {
+	receipt, err := r.Answer(ctx, r.who, r.key, exchange.Answered{Via: conversation.ViaAGUI, ID: g.id, Question: g.question, Text: g.text})
 	var refused *conversation.Error
 	switch {
 	case errors.As(err, &refused) && (refused.Code == conversation.QuestionNotOpen || refused.Code == conversation.Conflict || refused.Code == conversation.NotFound):
 		if refused.Code == conversation.Conflict {
 			refused = conversation.Errorf(conversation.Conflict, "it was answered with another text")
 		}
-		r.ignored = append(r.ignored, ignored{what: what, id: name, why: refused})
+		r.ignored = append(r.ignored, ignored{what: g.what, id: g.name, why: refused})
 		return nil
 	case err != nil:
 		return err
@@ -317,8 +368,8 @@ func (r *request) tell(ctx context.Context, what, name string, question conversa
 // say gives the session what the user says.
 func (r *request) say(ctx context.Context) error {
 	for _, m := range r.in.said() {
-		if conversation.Ordinal(m.ID, 'm') > 0 && r.ours(m.ID) {
-			continue // somebody has said it here, and a snapshot has shown it
+		if r.shown(&m) {
+			continue
 		}
 		files, err := r.attach(ctx, &m)
 		if err != nil {
@@ -328,11 +379,8 @@ func (r *request) say(ctx context.Context) error {
 			Via: conversation.ViaAGUI, ID: conversation.ClientMsgID(mark + m.ID), Text: m.Content.Text, Files: files,
 			Mode: r.in.Forwarded.Mode, TraceParent: r.trace,
 		})
-		if err != nil && conversation.AsError(err).Code == conversation.Conflict {
-			err = conversation.Errorf(conversation.Conflict, "the id %q was used for another message", conversation.Excerpt(m.ID, 64))
-		}
 		if err != nil {
-			return err
+			return otherwise(&m, err)
 		}
 		if receipt.Duplicate {
 			r.said[receipt.Task] = true
@@ -385,6 +433,14 @@ func (r *request) readFile(f *file) (err error) {
 	}
 	f.data = ""
 	return r.Files.Check(f.upload())
+}
+
+// hash is that of a file which was uploaded, or comes with its bytes.
+func (f *file) hash() attached.Hash {
+	if f.body != nil {
+		return attached.HashOf(f.body)
+	}
+	return f.Hash
 }
 
 func (f *file) upload() attach.Upload { return attach.Upload{Name: f.Name, Type: f.kind, Body: f.body} }

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
+	"slices"
+	"strings"
 
 	"parley/conversation"
 	"parley/gateway/service"
@@ -29,15 +31,24 @@ func (x *Exchange) Repeats(ctx context.Context, who *service.Principal, key conv
 	return false, err
 }
 
-// Set changes those of a session's policies that differ from what they are said to be. back takes
-// the change back, for a request that is refused behind it, unless something else has happened
-// since: then others count on it. It gives back the refusal, with what went wrong besides.
-func (x *Exchange) Set(ctx context.Context, who *service.Principal, v conversation.View, said conversation.Overrides) (back func(refusal error) error, err error) {
-	change, was := conversation.Overrides{}, conversation.Overrides{}
+// Changed are those of the policies said that differ from what a session's are.
+func Changed(are, said conversation.Overrides) conversation.Overrides {
+	changed := conversation.Overrides{}
 	for key, value := range said {
-		if !SameJSON(value, v.Policy[key]) {
-			change[key], was[key] = value, v.Policy[key]
+		if !sameJSON(value, are[key]) {
+			changed[key] = value
 		}
+	}
+	return changed
+}
+
+// Set changes those of a session's policies that differ from what is said. back takes the change
+// back, for a request that is refused behind it, unless something else has happened since: then
+// others count on it. It gives back the refusal, with what went wrong besides.
+func (x *Exchange) Set(ctx context.Context, who *service.Principal, v conversation.View, said conversation.Overrides) (back func(refusal error) error, err error) {
+	change, was := Changed(v.Policy, said), conversation.Overrides{}
+	for key := range change {
+		was[key] = v.Policy[key]
 	}
 	nothing := func(refusal error) error { return refusal }
 	if len(change) == 0 {
@@ -65,8 +76,20 @@ func (x *Exchange) Set(ctx context.Context, who *service.Principal, v conversati
 	}, nil
 }
 
-// SameJSON is true for two values that are the same, however they are written.
-func SameJSON(a, b json.RawMessage) bool {
+// CheckMode refuses a mode that the configuration does not allow. A server that does not say what it
+// offers leaves that to its sessions.
+func (x *Exchange) CheckMode(m conversation.Mode) *conversation.Error {
+	if m == conversation.ModeDefault || len(x.Offer.Modes) == 0 || slices.Contains(x.Offer.Modes, m.String()) {
+		return nil
+	}
+	return conversation.Errorf(conversation.BadRequest, "mode must be one of %s (inbox.allowed_modes)", strings.Join(x.Offer.Modes, ", "))
+}
+
+// ErrClosed refuses a message to a session that is closed, before the session is asked.
+var ErrClosed = &conversation.Error{Code: conversation.SessionIsClosed, Message: "the session is closed and takes no more messages"}
+
+// sameJSON is true for two values that are the same, however they are written.
+func sameJSON(a, b json.RawMessage) bool {
 	if bytes.Equal(a, b) {
 		return true
 	}

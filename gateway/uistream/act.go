@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"slices"
-	"strings"
 
 	"parley/conversation"
 	"parley/conversation/attached"
@@ -91,8 +90,8 @@ type words struct {
 
 // words refuses what can be said in no chat, before one is opened or changed for it.
 func (a *api) words(r *request) (w words, err error) {
-	if len(a.Offer.Modes) > 0 && r.mode != conversation.ModeDefault && !slices.Contains(a.Offer.Modes, r.mode.String()) {
-		return w, conversation.Errorf(conversation.BadRequest, "mode must be one of %s (inbox.allowed_modes)", strings.Join(a.Offer.Modes, ", "))
+	if bad := a.CheckMode(r.mode); bad != nil {
+		return w, bad
 	}
 	w.text = r.last.text()
 	files, bad := r.last.files()
@@ -153,7 +152,7 @@ func (a *api) give(ctx context.Context, who *service.Principal, v conversation.V
 	case repeats, !brings:
 		return a.Say(ctx, who, v.Key, said)
 	case v.Closed && len(v.Questions) == 0:
-		return receipt, errClosed
+		return receipt, exchange.ErrClosed
 	}
 	if err := a.upload(ctx, who, v.Key, files); err != nil {
 		return receipt, err
@@ -167,8 +166,6 @@ func (a *api) give(ctx context.Context, who *service.Principal, v conversation.V
 	}
 	return receipt, err
 }
-
-var errClosed = conversation.Errorf(conversation.SessionIsClosed, "the session is closed and takes no more messages")
 
 // waits is true when people are asked something that the work waits for: what is said next is
 // the answer to it, as in every other client, unless the client says how it is meant.
