@@ -234,6 +234,42 @@ func TestGoOn(t *testing.T) {
 	}
 }
 
+// A run says of which message it is, by the client's own id, also of one that has joined the task, and to a client
+// that joins what runs; to others by the server's.
+func TestRunNamesItsMessage(t *testing.T) {
+	r := start(t, func(_ *gateway.Config, d *gateway.Deps) { d.Authenticator = everybody{} })
+	r.token = "ann:chat"
+	_, first, session, _ := r.say("mine", "u1", "Go")
+	steers := r.request("POST", "/agui", input("mine", says(user("u1", "Go"), map[string]any{"id": "a1", "role": "assistant", "content": "x"}, user("u2", "Faster")), map[string]any{"forwardedProps": map[string]any{"parley": map[string]any{"mode": "steer"}}}))
+	second := steers.until("parley.run")
+	called := func(all []told) string {
+		value, _ := all[len(all)-1].m["value"].(map[string]any)
+		name, _ := value["messageId"].(string)
+		return name
+	}
+	if called(first) != "u1" || called(second) != "u2" {
+		t.Fatalf("%s, %s", called(first), called(second))
+	}
+	follow := func(all []told) string {
+		value, _ := all[len(all)-1].m["value"].(map[string]any)
+		return value["follow"].(string)
+	}
+	for path, want := range map[string]string{follow(first): "u1", follow(second): "u2"} {
+		if got := called(r.request("GET", path, "").until("parley.run")); got != want {
+			t.Errorf("%s is of %s, want %s", path, got, want)
+		}
+	}
+	if got := called(r.request("POST", "/agui", input("mine", says(), nil)).until("parley.run")); got != "u1" {
+		t.Errorf("who joins is told %s", got)
+	}
+	r.Call("PATCH", "/api/sessions/"+string(session.Session), `{"access":"tenant"}`, "Authorization", "Bearer ann:chat").Want(200)
+	r.token = "amy:chat"
+	path := strings.Replace(follow(first), "/mine/", "/"+string(session.Session)+"/", 1)
+	if got := called(r.request("GET", path, "").until("parley.run")); got != "m1-"+string(session.Session) {
+		t.Errorf("another user is told %s", got)
+	}
+}
+
 // A run that is sent again takes effect once, and is followed again: what the client has of it is
 // taken away first, so that nothing comes twice.
 func TestAgain(t *testing.T) {

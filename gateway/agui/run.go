@@ -538,7 +538,24 @@ func (a *api) from(ctx context.Context, who *service.Principal, p *plan) error {
 	if row.First > 0 {
 		p.since = min(p.since, row.First-1)
 	}
-	return nil
+	if p.name == "" {
+		p.name, err = a.called(ctx, who, p)
+	}
+	return err
+}
+
+// called is what its client calls the message of a plan; "" = nothing.
+func (a *api) called(ctx context.Context, who *service.Principal, p *plan) (string, error) {
+	for e, err := range a.Events(ctx, p.key, p.since, 0) {
+		if err != nil {
+			return "", err
+		}
+		if b, is := e.Body.(conversation.MessageAccepted); is && b.Message == p.message {
+			name, _ := nameOf(&b, who.User)
+			return name, nil
+		}
+	}
+	return "", nil
 }
 
 // find looks for what to follow, for an input that brings nothing new: what it brought before,

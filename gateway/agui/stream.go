@@ -65,10 +65,11 @@ func (a *api) resumed(c *fiber.Ctx, who *service.Principal) (*plan, error) {
 		p.message = row.Trigger
 	}
 	p.since = max(row.First, 1) - 1
-	if !p.resumes {
+	if !p.resumes { // else the notes say what the message is called before the first that is told
 		p.after = exchange.NumberAfter(p.since)
+		p.name, err = a.called(ctx, who, p)
 	}
-	return p, nil
+	return p, err
 }
 
 // stream answers a request with the events of a plan's run.
