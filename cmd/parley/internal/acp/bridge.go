@@ -30,6 +30,7 @@ var ErrStart = errors.New("there is no connection to the server")
 
 const (
 	maxLine    = 16 << 20 // of the editor
+	maxHead    = 64 << 10 // of a longer line, in which its id is looked for
 	maxOpen    = 1024     // requests without an answer
 	maxAnswers = 256      // answers to questions that are kept in case the server asks again
 	leastPause = 100 * time.Millisecond
@@ -84,6 +85,7 @@ type call struct {
 // What happens.
 type (
 	lineRead struct{ b []byte } // of the editor
+	lineCut  struct{ b []byte } // the beginning of one that is too long
 	inEnded  struct{ err error }
 	dialed   struct {
 		link *link
@@ -126,6 +128,8 @@ func Run(ctx context.Context, o Ends) error {
 			switch e := e.(type) {
 			case lineRead:
 				b.fromEditor(e.b)
+			case lineCut:
+				b.tooLong(e.b, fmt.Sprintf("a line may have %d bytes", maxLine))
 			case inEnded:
 				return e.err
 			case dialed:
@@ -140,6 +144,9 @@ func Run(ctx context.Context, o Ends) error {
 				if e.link == b.link {
 					b.link = nil
 					b.say("the connection to the server is lost (%v); trying again", e.err)
+					if tooMuch(e.err) {
+						b.leaveOut()
+					}
 					b.pause(0)
 				}
 			}
@@ -158,16 +165,46 @@ func (b *bridge) happen(e any) bool {
 	}
 }
 
-// readLines reads what the editor says.
+// readLines reads what the editor says. Of a line that is too long the beginning counts; the rest is
+// passed over.
 func (b *bridge) readLines() {
-	in := bufio.NewScanner(b.In)
-	in.Buffer(nil, maxLine)
-	for in.Scan() {
-		if len(bytes.TrimSpace(in.Bytes())) > 0 && !b.happen(lineRead{bytes.Clone(in.Bytes())}) {
+	in := bufio.NewReaderSize(b.In, maxHead)
+	var text []byte
+	cut := false
+	for {
+		piece, err := in.ReadSlice('\n')
+		if !cut {
+			text = append(text, piece...)
+		}
+		if !cut && len(text) > maxLine {
+			cut, text = true, bytes.Clone(text[:maxHead])
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		if !b.line(text, cut) { // one that has no end counts all the same
 			return
 		}
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			b.happen(inEnded{err})
+			return
+		}
+		text, cut = nil, false
 	}
-	b.happen(inEnded{in.Err()})
+}
+
+func (b *bridge) line(text []byte, cut bool) bool {
+	switch {
+	case cut:
+		return b.happen(lineCut{text})
+	case len(bytes.TrimSpace(text)) == 0:
+		return true
+	default:
+		return b.happen(lineRead{bytes.TrimRight(text, "\r\n")})
+	}
 }
 
 func (b *bridge) say(format string, args ...any) {
@@ -253,6 +290,9 @@ func (b *bridge) giveUp(why error) error {
 					b.editor(failure(m.ID, code, text))
 					told = true
 				}
+			case lineCut:
+				b.tooLong(e.b, text)
+				told = true
 			}
 		}
 	}
@@ -279,6 +319,9 @@ func (b *bridge) up(l *link) {
 		}
 	}
 	for _, c := range b.calls {
+		if b.holds(c) {
+			continue
+		}
 		text := c.text
 		if cursor := b.sessions[c.session]; cursor != "" && c.attaches() {
 			text = with(text, "after", cursor)
@@ -291,7 +334,7 @@ func (b *bridge) up(l *link) {
 // settle drops the notifications that need not be sent again: all but those that end the work on
 // a request without an answer.
 func (b *bridge) settle() {
-	if b.link == nil {
+	if b.link == nil || !b.greeted {
 		return
 	}
 	prompted, open := map[string]bool{}, map[string]bool{}
@@ -344,10 +387,8 @@ func (b *bridge) fromEditor(text []byte) {
 	case !fitID(m.ID): // its answer would have another one, and it would be sent again for ever
 		b.editor(failure(nil, invalidRequest, "an id must be a string, a number or null, and short"))
 		return
-	case b.most > 0 && len(text) > b.most-1024:
-		if m.Method != "" && m.ID != nil {
-			b.editor(failure(m.ID, tooLarge, fmt.Sprintf("the message has %d bytes, and the server takes %d", len(text), b.most-1024)))
-		}
+	case b.most > 0 && len(text) > b.most-room:
+		b.tooLong(text, b.takes(text))
 		return
 	case m.Method == "":
 		key := string(m.ID)
@@ -356,6 +397,12 @@ func (b *bridge) fromEditor(text []byte) {
 		if b.link != nil {
 			b.link.send(text)
 		} // else the server asks again
+		return
+	}
+	if b.hello == nil && m.Method != "initialize" { // as the server says
+		if m.ID != nil {
+			b.editor(failure(m.ID, invalidRequest, "say initialize first"))
+		}
 		return
 	}
 	c := &call{id: string(m.ID), method: m.Method, session: m.Params.Session, of: string(m.Params.Request), text: text}
@@ -376,9 +423,91 @@ func (b *bridge) fromEditor(text []byte) {
 		return
 	}
 	b.calls = append(b.calls, c)
-	if b.link != nil {
+	if b.link != nil && !b.holds(c) {
 		b.link.send(c.text)
 		b.settle()
+	}
+}
+
+// room is what is left of a message for what the bridge puts into it.
+const room = 1024
+
+func (b *bridge) takes(text []byte) string {
+	return fmt.Sprintf("the message has %d bytes, and the server takes %d", len(text), b.most-room)
+}
+
+// holds is true for a call that waits for the answer to initialize: how long it may be is not known yet.
+func (b *bridge) holds(c *call) bool { return !b.greeted && c.method != "initialize" }
+
+// release goes on with the calls that were held, once initialize has its answer.
+func (b *bridge) release() {
+	held := b.calls
+	b.calls = nil
+	for _, c := range held {
+		switch {
+		case c.method == "initialize":
+			b.calls = append(b.calls, c)
+		case !b.greeted:
+			b.refuse(c, invalidRequest, "say initialize first")
+		case b.most > 0 && len(c.text) > b.most:
+			b.refuse(c, tooLarge, b.takes(c.text))
+		default:
+			b.calls = append(b.calls, c)
+			b.link.send(c.text)
+		}
+	}
+	b.settle()
+}
+
+func (b *bridge) refuse(c *call, code int, text string) {
+	if c.id != "" {
+		b.editor(failure(json.RawMessage(c.id), code, text))
+	}
+}
+
+// tooLong answers a message that cannot be sent, of which only the beginning may be there. The answer
+// to a question has no answer itself: people are told, and the question stays open.
+func (b *bridge) tooLong(text []byte, why string) {
+	switch id, kind := head(text); {
+	case kind == "answer":
+		b.say("an answer was not sent: %s", why)
+	case kind == "notification":
+		b.say("a message was not sent: %s", why)
+	case !fitID(id):
+		b.editor(failure(nil, invalidRequest, why))
+	default:
+		b.editor(failure(id, tooLarge, why))
+	}
+}
+
+// leaveOut gives up the longest message when the server has ended the connection because of one that is
+// too long: it would do so again. That happens when it takes less than it has said.
+func (b *bridge) leaveOut() {
+	const why = "the server takes no message that is so long"
+	longest := -1
+	for i, c := range b.calls {
+		if !b.holds(c) && (longest < 0 || len(c.text) > len(b.calls[longest].text)) {
+			longest = i
+		}
+	}
+	answer := ""
+	for id, text := range b.answers {
+		if answer == "" || len(text) > len(b.answers[answer]) {
+			answer = id
+		}
+	}
+	switch {
+	case answer != "" && (longest < 0 || len(b.answers[answer]) > len(b.calls[longest].text)):
+		b.answers[answer] = failure(json.RawMessage(answer), internalError, why)
+		b.say("an answer was not sent: %s", why)
+	case longest >= 0:
+		c := b.calls[longest]
+		b.calls = slices.Delete(b.calls, longest, longest+1)
+		b.refuse(c, tooLarge, why)
+		if c.method == "initialize" && !b.greeted {
+			b.hello = nil
+			b.release()
+		}
 	}
 }
 
@@ -447,6 +576,7 @@ func (b *bridge) result(id string, m *message, text []byte) {
 	c := b.calls[i]
 	b.calls = slices.Delete(b.calls, i, i+1)
 	b.settle()
+	first := !b.greeted
 	if m.Error == nil {
 		switch c.method {
 		case "initialize":
@@ -462,6 +592,12 @@ func (b *bridge) result(id string, m *message, text []byte) {
 		}
 	}
 	b.editor(text)
+	if first && c.method == "initialize" {
+		if m.Error != nil {
+			b.hello = nil
+		}
+		b.release()
+	}
 }
 
 // own takes the answer to a request of the bridge.
@@ -473,6 +609,8 @@ func (b *bridge) own(m *message) {
 	if m.Error == nil {
 		if what != "hello" {
 			b.withdraw(session, m.Result.Meta.Parley.Asks)
+		} else if most := m.Result.Meta.Parley.MessageBytes; most > 0 {
+			b.most = most
 		}
 		return
 	}

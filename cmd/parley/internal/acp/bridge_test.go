@@ -2,6 +2,7 @@ package acp
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -253,6 +254,116 @@ func TestLines(t *testing.T) {
 	editor.hears("_new/word")
 }
 
+// What is said before initialize has its answer waits for it: only then it is known how long a message may be.
+func TestBeforeTheAnswerToInitialize(t *testing.T) {
+	s := serve(t)
+	editor, _, _, _ := bridged(t, s.url, "")
+	there, c := s.next()
+	editor.says(`{"jsonrpc":"2.0","id":5,"method":"session/list","params":{}}`)
+	editor.hears(`"id":5`, "-32600", "initialize")
+	editor.says(hello)
+	there.hears("initialize")
+	editor.says(`{"jsonrpc":"2.0","id":7,"method":"session/prompt","params":{"sessionId":"S","text":"` + strings.Repeat("x", 4096) + `"}}`)
+	editor.says(`{"jsonrpc":"2.0","id":1,"method":"session/new","params":{}}`)
+	editor.says(`{"jsonrpc":"2.0","method":"_a/word","params":{}}`)
+	_ = c.CloseNow() // all of it comes again, in its order
+	there, _ = s.next()
+	there.hears("initialize")
+	there.says(greeted)
+	editor.hears(`"id":0`)
+	editor.hears(`"id":7`, "-32602", "3072")
+	there.hears(`"id":1`, "session/new")
+	there.hears("_a/word")
+	there.says(opened)
+	editor.hears(`"id":1`)
+	editor.says(hello)
+	there.hears("initialize") // the server says that it was said before
+	there.says(`{"jsonrpc":"2.0","id":0,"error":{"code":-32600,"message":"no"}}`)
+	editor.hears(`"id":0`, "-32600")
+}
+
+// When initialize is refused, so is what waits for its answer.
+func TestInitializeIsRefused(t *testing.T) {
+	s := serve(t)
+	editor, _, _, _ := bridged(t, s.url, "")
+	there, _ := s.next()
+	editor.says(hello)
+	there.hears("initialize")
+	editor.says(`{"jsonrpc":"2.0","id":1,"method":"session/new","params":{}}`)
+	editor.says(`{"jsonrpc":"2.0","id":2,"method":"authenticate","params":{}}`) // read, so the one before is, too
+	there.says(`{"jsonrpc":"2.0","id":0,"error":{"code":-32602,"message":"no"}}`)
+	editor.hears(`"id":0`, "-32602")
+	editor.hears(`"id":1`, "-32600")
+	editor.hears(`"id":2`, "-32600")
+	editor.says(hello)
+	there.hears("initialize")
+}
+
+// A message that the server ends the connection for is answered once, and not sent again: initialize, of which
+// it is not known how long it may be, and others when the server takes less than it has said.
+func TestTooLongForTheServer(t *testing.T) {
+	s := serve(t)
+	editor, _, _, words := bridged(t, s.url, "")
+	there, c := s.next()
+	editor.says(hello)
+	there.hears("initialize")
+	_ = c.Close(websocket.StatusMessageTooBig, "")
+	editor.hears(`"id":0`, "-32602")
+	there, c = s.next()
+	editor.says(hello)
+	there.hears("initialize")
+	there.says(greeted)
+	editor.hears(`"id":0`)
+
+	editor.says(`{"jsonrpc":"2.0","id":1,"method":"session/new","params":{}}`)
+	there.hears("session/new")
+	editor.says(`{"jsonrpc":"2.0","id":2,"method":"session/prompt","params":{"sessionId":"S","text":"` + strings.Repeat("x", 2000) + `"}}`)
+	there.hears("session/prompt")
+	_ = c.Close(websocket.StatusMessageTooBig, "")
+	editor.hears(`"id":2`, "-32602")
+	there, c = s.next()
+	there.hears("initialize")
+	there.says(`{"jsonrpc":"2.0","id":"parley-bridge:2:hello","result":{"_meta":{"parley":{"messageBytes":2048}}}}`)
+	there.hears(`"id":1`, "session/new")
+	there.says(opened)
+	editor.hears(`"id":1`)
+	editor.says(`{"jsonrpc":"2.0","id":3,"method":"session/prompt","params":{"sessionId":"S","text":"` + strings.Repeat("x", 1100) + `"}}`)
+	editor.hears(`"id":3`, "-32602", "1024")
+
+	there.says(`{"jsonrpc":"2.0","id":"S#q1","method":"elicitation/create","params":{"sessionId":"S"}}`)
+	editor.hears("S#q1")
+	editor.says(`{"jsonrpc":"2.0","id":"S#q1","result":{"action":"accept","content":{"answer":"` + strings.Repeat("x", 900) + `"}}}`)
+	there.hears("S#q1")
+	_ = c.Close(websocket.StatusMessageTooBig, "")
+	there, _ = s.next()
+	there.hears("initialize")
+	there.hears("session/resume")
+	there.says(`{"jsonrpc":"2.0","id":"S#q1","method":"elicitation/create","params":{"sessionId":"S"}}`)
+	there.hears("S#q1", "error")
+	if !strings.Contains(words.String(), "an answer was not sent") {
+		t.Errorf("people are told %s", words)
+	}
+}
+
+// A line that no memory should hold is answered by its id, and passed over.
+func TestLongLines(t *testing.T) {
+	s := serve(t)
+	editor, there, _, stop := begun(t, s)
+	defer stop()
+	long := strings.Repeat("x", maxLine)
+	for line, want := range map[string]string{
+		`{"jsonrpc":"2.0","id":7,"method":"session/prompt","params":{"text":"` + long + `"}}`: `"id":7`,
+		`{"params":{"text":"` + long + `"},"id":8,"method":"session/prompt"}`:                 `"id":null`,
+		long: `"id":null`,
+	} {
+		editor.says(line)
+		editor.hears(want, `"error"`, "16777216")
+	}
+	editor.says(`{"jsonrpc":"2.0","id":"S#q1","result":{"text":"` + long + `"}}`)
+	editor.says(`{"jsonrpc":"2.0","id":9,"method":"session/prompt","params":{"sessionId":"S"}}` + "\r")
+	there.hears(`"id":9`)
+}
+
 // Without a server, and with a key that is not good, the editor is told so.
 func TestNoServer(t *testing.T) {
 	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -290,8 +401,16 @@ func FuzzMessage(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if _, ok := read(b); !ok {
+		id, kind := head(b)
+		if id != nil && !json.Valid(id) {
+			t.Fatalf("the id is %q", id)
+		}
+		m, ok := read(b)
+		if !ok {
 			return
+		}
+		if !bytes.Contains(b, []byte(`\u`)) && kind == "notification" && (m.ID != nil || m.Method == "") {
+			t.Fatalf("%s is no notification: %+v", b, m)
 		}
 		if l := line(b); strings.ContainsAny(string(l[:len(l)-1]), "\n") || !json.Valid(l) {
 			t.Fatalf("the line is %q", l)

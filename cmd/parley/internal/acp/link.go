@@ -141,6 +141,9 @@ func (l *link) write() {
 	}
 }
 
+// tooMuch is true for the end of a link to which something too long was sent.
+func tooMuch(err error) bool { return websocket.CloseStatus(err) == websocket.StatusMessageTooBig }
+
 func (l *link) bounded(most time.Duration, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(l.ctx, most)
 	defer cancel()

@@ -54,6 +54,41 @@ func read(b []byte) (m message, ok bool) {
 	return m, true
 }
 
+// head reads the id of a message of which the end may be missing, and what it is: a "request", a
+// "notification" or an "answer"; "" = that does not show. An id that is behind what is cut off is nil.
+func head(b []byte) (id json.RawMessage, kind string) {
+	d := json.NewDecoder(bytes.NewReader(b))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil, ""
+	}
+	method := false
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return id, kind
+		}
+		switch name {
+		case "id":
+			kind = "request"
+		case "method":
+			method = true
+		case "result", "error":
+			return id, "answer"
+		}
+		var value json.RawMessage
+		if d.Decode(&value) != nil {
+			return id, kind
+		}
+		if name == "id" {
+			id = value
+		}
+	}
+	if t, err := d.Token(); err == nil && t == json.Delim('}') && method && id == nil {
+		return nil, "notification"
+	}
+	return id, kind
+}
+
 // line is a message as one line.
 func line(b []byte) []byte {
 	if bytes.ContainsAny(b, "\r\n") {
