@@ -58,6 +58,23 @@ func (b *bench) refused(words string) {
 	b.run(`document.querySelectorAll('.toast').forEach(e => e.remove())`)
 }
 
+// With attachments_per_message = 0 a message has as many files as somebody chooses.
+func TestPageAnyNumberOfAttachments(t *testing.T) {
+	b := newBench(t, write(t, "limits.attachments_per_message = 0\n"))
+	b.open("")
+	b.fresh()
+	b.wait(`document.querySelector('[aria-label="Attach files"]').checkVisibility()`)
+	var files []string
+	for i := range 12 {
+		files = append(files, picked(t, fmt.Sprintf("%d.txt", i), []byte("a text")))
+	}
+	b.choose(files...)
+	b.wait(chipCount + ` === 12`)
+	b.say("Look at these")
+	b.wait(mine("Look at these", "answered") + ` && document.querySelectorAll('#log .mine .file-name').length === 12`)
+	b.quiet()
+}
+
 // Files are added with the button, dropped or pasted, go with a message, and are shown with it.
 func TestPageAttachments(t *testing.T) {
 	b := newBench(t, write(t, "limits.attachment_bytes = 2000000\nlimits.attachments_per_message = 3\n"))

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { refusal, sizeOf, typeOf, wordsOf } from './page/files.js';
+import { isFull, refusal, sizeOf, takesFiles, typeOf, wordsOf } from './page/files.js';
 
 const text = (s) => new TextEncoder().encode(s);
 const png = Uint8Array.of(0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0);
@@ -25,6 +25,16 @@ for (const [name, declared, bytes, want] of [
   ['NUL', 'text/plain', Uint8Array.of(0x61, 0, 0x62), ''],
   ['an archive', 'application/zip', Uint8Array.of(0x50, 0x4b, 3, 4, 0), ''],
 ]) test(`the type of a file: ${name}`, () => assert.equal(typeOf(declared, bytes), want));
+
+for (const [name, limits, takes, full] of [
+  ['before hello', undefined, false, null],
+  ['a server that has none', {}, false, null],
+  ['three', { attachments_per_message: 3 }, true, [false, false, false, true]],
+  ['any number', { attachments_per_message: 0 }, true, [false, false, false, false]],
+]) test(`how many files a message may have: ${name}`, () => {
+  assert.equal(takesFiles(limits), takes);
+  if (takes) assert.deepEqual([0, 1, 2, 3].map((n) => isFull(limits, n)), full);
+});
 
 test('the size of a file in words', () => {
   assert.deepEqual([1, 950, 1024, 20480, 1536 * 1024, 10 << 20].map(sizeOf), ['1 byte', '950 bytes', '1 KiB', '20 KiB', '1.5 MiB', '10 MiB']);

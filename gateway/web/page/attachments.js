@@ -2,7 +2,7 @@
 // pasted, and shown as chips above the message box until the message is sent.
 
 import { h, icon, iconButton, reconcile, toast } from './dom.js';
-import { isPicture, sizeOf, typeOf } from './files.js';
+import { isFull, isPicture, sizeOf, takesFiles, typeOf } from './files.js';
 import { forgetPictures, thumbnail } from './pictures.js';
 import { onCreated } from './sending.js';
 import { $, state, stored } from './state.js';
@@ -34,8 +34,8 @@ export function attachTo(composer) {
 }
 
 const here = () => state.view?.session || '';
-const limits = () => state.hello?.limits || {};
-const can = () => !!limits().attachments_per_message && (!state.view?.session || !readonly());
+const limits = () => state.hello?.limits;
+const can = () => takesFiles(limits()) && (!state.view?.session || !readonly());
 
 function listOf(session) {
   if (!lists.has(session)) lists.set(session, kept(session));
@@ -91,17 +91,18 @@ function kept(session) {
 
 async function add(files) {
   const session = here();
-  const { attachment_bytes: bytes, attachments_per_message: most } = limits();
+  const given = limits();
+  const { attachment_bytes: bytes, attachments_per_message: most } = given;
   for (const f of files) {
     const refuse = (why) => toast(`${f.name} was not attached. ${why}`, { tone: 'bad' });
-    if (listOf(session).length >= most) { refuse(`A message has at most ${most} files: send the others with another message.`); return; }
+    if (isFull(given, listOf(session).length)) { refuse(`A message has at most ${most} files: send the others with another message.`); return; }
     if (f.size > bytes) { refuse(`It is too large: ${sizeOf(f.size)}, at most ${sizeOf(bytes)}. Make it smaller, or attach a part of it.`); continue; }
     let content;
     try { content = new Uint8Array(await f.arrayBuffer()); } catch { refuse('It could not be read. A folder cannot be attached: attach its files.'); continue; }
     if (!content.length) { refuse('It is empty.'); continue; }
     const type = typeOf(f.type, content);
     if (!type) { refuse('It is neither a PNG, JPEG, GIF or WebP picture nor UTF-8 text. Save it as one of these.'); continue; }
-    if (listOf(session).length >= most) { refuse(`A message has at most ${most} files: send the others with another message.`); return; }
+    if (isFull(given, listOf(session).length)) { refuse(`A message has at most ${most} files: send the others with another message.`); return; }
     const it = upload(session, { name: f.name || 'file', type, bytes: content });
     change(session, [...listOf(session), { local: it.local, hash: '', name: it.name, type, size: it.size }]);
     said.textContent = `${it.name} is attached.`;

@@ -19,6 +19,12 @@ export function typeOf(declared, bytes) {
 /** Whether the page shows it as a picture. */
 export const isPicture = (type) => PICTURES.some(([known]) => known === type);
 
+/** Whether messages may have files, by the limits of hello; before it they may not. */
+export const takesFiles = (limits) => limits?.attachments_per_message !== undefined;
+
+/** Whether a message has as many files as it may; 0 = any number. */
+export const isFull = (limits, files) => limits.attachments_per_message > 0 && files >= limits.attachments_per_message;
+
 /** 950 -> "950 bytes", 20480 -> "20 KiB". */
 export function sizeOf(bytes) {
   if (bytes < 1024) return bytes === 1 ? '1 byte' : `${bytes} bytes`;
