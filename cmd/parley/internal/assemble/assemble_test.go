@@ -174,7 +174,7 @@ func TestEveryKeyIsUsed(t *testing.T) {
 			workspaces := map[conversation.Via][]string{conversation.ViaSlack: c.Channels.Slack.Allowed, conversation.ViaDiscord: c.Channels.Discord.Allowed}
 			platforms = append(platforms, ch.Enabled, ch.Settings(workspaces[via]))
 		}
-		platforms = append(platforms, slackOptions(&c), discordOptions(&c), telegramOptions(&c), c.Channels.Secrets(), c.Feeds, c.Kept, c.Files, Measured(&c, func(string) (string, bool) { return "", false }, nil))
+		platforms = append(platforms, slackOptions(&c), discordOptions(&c), telegramOptions(&c), c.Channels.Secrets(), c.Feeds, c.Kept, c.Pushes, c.Files, Measured(&c, func(string) (string, bool) { return "", false }, nil))
 		return fmt.Sprintf("%+v %+v %+v %+v %+v %+v %+v %+v %+v", platforms, node, shared, Engine(&c, "n", nil, config.ScriptedName), Gateway(&c, "n", "v", func(string) string { return "m" }), c.Auth, c.Audit, c.Store, mcpOptions(&c, nil, nil, nil))
 	}
 	before := reach(config.Default())
