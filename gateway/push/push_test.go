@@ -353,7 +353,15 @@ func TestRunsAnywhere(t *testing.T) {
 				t.Errorf("%s: %d in order, %d different", host, next, len(ids))
 			}
 		}
-		if got := r.bodies("d.example"); got != "late end" {
+		var first []string // of those that come twice, the one that came first
+		seen := map[string]bool{}
+		for _, x := range r.seen("d.example") {
+			if !seen[x.id] {
+				first = append(first, x.body)
+			}
+			seen[x.id] = true
+		}
+		if got := strings.Join(first, " "); got != "late end" {
 			t.Errorf("registered elsewhere: %s", got)
 		}
 		if log := r.log.String(); !strings.Contains(log, "crashed") {
