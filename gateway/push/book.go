@@ -409,6 +409,10 @@ func (p *Pushes) List(ctx context.Context, who *service.Principal, task conversa
 
 // Delete ends a user's registration of a task: when it has returned, at most the notice is sent
 // that is being sent. That there is none is no error.
+//
+// What is left is a row that has ended, without the address: the revisions of a row that is made
+// again go on then. Began they at 1 again, a sender of the old one could take the new one for its
+// own, and write over it.
 func (p *Pushes) Delete(ctx context.Context, who *service.Principal, task conversation.TaskID, id string) error {
 	key := keyOf(who, task, id)
 	for {
@@ -416,8 +420,18 @@ func (p *Pushes) Delete(ctx context.Context, who *service.Principal, task conver
 		if err != nil || stored.Revision == 0 {
 			return err
 		}
-		stored.Value = nil
-		if err = p.Store.Save(ctx, key.Tenant, []chats.Row{stored}, nil); !errors.Is(err, chats.ErrStale) {
+		var r row
+		if json.Unmarshal(stored.Value, &r) == nil && r.Why == whyDeleted {
+			return nil
+		}
+		left := row{ID: id, User: who.User, Session: r.Session, Task: task, Ended: p.Now(), Why: whyDeleted}
+		if stored.Value, err = json.Marshal(left); err != nil {
+			return err
+		}
+		switch err = p.Store.Save(ctx, key.Tenant, []chats.Row{stored}, nil); {
+		case errors.Is(err, chats.ErrErased):
+			return nil
+		case !errors.Is(err, chats.ErrStale):
 			p.wake(key)
 			return err
 		}

@@ -171,6 +171,39 @@ func TestBook(t *testing.T) {
 	}
 }
 
+// What is left of a registration that was deleted is no secret, is not shown, and is forgotten.
+func TestWhatIsLeftOfTheDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rules.PerUser = 2
+		p := r.pushes()
+		defer r.run(p)()
+		for _, name := range []string{"a", "b", "c", "d"} {
+			reg := wants("t1-s", name)
+			r.put(p, reg)
+			if err := p.Delete(t.Context(), &reg.User, "t1-s", name); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := p.Get(t.Context(), &reg.User, "t1-s", name); got != nil || err != nil || r.names(p, reg) != "" {
+				t.Errorf("%s is shown: %+v, %v", name, got, err)
+			}
+		}
+		for row, err := range r.store.Rows(t.Context(), "default", push.Channel) {
+			if err != nil || !strings.Contains(string(row.Value), `"target":""`) {
+				t.Errorf("%s, %v", row.Value, err)
+			}
+		}
+		if n := r.rows("default"); n != 3 { // the last one, and as many as a user may have
+			t.Errorf("%d rows", n)
+		}
+		time.Sleep(25 * time.Hour) // on the test's clock
+		synctest.Wait()
+		if n := r.rows("default"); n != 0 {
+			t.Errorf("%d rows are left a day later", n)
+		}
+	})
+}
+
 // A user may have so many that have not ended; those that have are forgotten beyond that.
 func TestPushesPerUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

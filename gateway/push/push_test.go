@@ -291,6 +291,36 @@ func TestDelete(t *testing.T) {
 	}
 }
 
+// A registration that is deleted and made again while a notice of the first one is on its way is
+// the new one, and stays it.
+func TestMadeAgainWhileItIsSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		p := r.pushes()
+		elsewhere := r.pushes() // of a node where nothing runs
+		elsewhere.Wake = func([]byte) {}
+		defer r.run(p)()
+		r.answer("a.example", func(int) (*http.Response, error) {
+			reg := wants("t1-s", "a", func(reg *push.Registration) { reg.Target.URL = "https://other.example/" })
+			if err := elsewhere.Delete(t.Context(), &reg.User, "t1-s", "a"); err != nil {
+				t.Error(err)
+			}
+			r.put(elsewhere, reg)
+			return status(200), nil
+		})
+		r.put(p, wants("t1-s", "a"))
+		r.happens("t1-s", "one", "two", "end")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := r.bodies("a.example"); got != "one" {
+			t.Errorf("the first address was sent %s", got)
+		}
+		if got := r.bodies("other.example"); got != "one two end" {
+			t.Errorf("the second address was sent %q", got)
+		}
+	})
+}
+
 // One that waits for something to happen ends as well when it is deleted.
 func TestDeleteOfOneThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

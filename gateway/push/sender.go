@@ -51,6 +51,7 @@ const (
 	whyEnded    = "task_ended"
 	whyAccess   = "no_access"
 	whyUnsealed = "unreadable"
+	whyDeleted  = "deleted" // by its user: metrics do not count it, and nobody can ask for it
 )
 
 // Whys are the reasons why registrations end.
@@ -188,7 +189,7 @@ func (r *run) one(key chats.Key) error {
 func (r *run) serve(k kept) error {
 	s := r.senders[k.Key]
 	switch {
-	case s != nil && s.row.Round != k.Round: // it began anew
+	case s != nil && (s.row.Round != k.Round || !k.row.Ended.IsZero()): // it began anew, or was deleted
 		s.again = true
 		s.end()
 	case s != nil:
