@@ -14,7 +14,7 @@
 //
 // A notice that is not taken is tried again, ever less often, until it is too old. A registration
 // ends with its task, when its user may not see that any more, when its receiver says that it is
-// gone, and when its address leads where nothing may be sent.
+// gone, and when its address leads where nothing may be sent, also where that was allowed before.
 //
 // Addresses are chosen by clients, so they lead only to hosts that the operator has named
 // ([Rules]), and to public addresses of those unless private ones are allowed; on a server that

@@ -423,3 +423,19 @@ func TestUnreadable(t *testing.T) {
 		}
 	})
 }
+
+// A host that the operator has taken away is sent nothing more, also of what was registered before.
+func TestHostTakenAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.put(r.pushes(), wants("t1-s", "a"))
+		r.happens("t1-s", "one")
+		r.rules.Hosts = []string{"b.example"}
+		p := r.pushes()
+		defer r.run(p)()
+		synctest.Wait()
+		if got := r.bodies("a.example"); got != "" || r.counted() != "ended_total:not_allowed=1" {
+			t.Errorf("sent %q, %s", got, r.counted())
+		}
+	})
+}

@@ -51,12 +51,13 @@ const (
 	whyEnded    = "task_ended"
 	whyAccess   = "no_access"
 	whyUnsealed = "unreadable"
-	whyDeleted  = "deleted" // by its user: metrics do not count it, and nobody can ask for it
+	whyRules    = "not_allowed" // the operator has taken its host away
+	whyDeleted  = "deleted"     // by its user: metrics do not count it, and nobody can ask for it
 )
 
 // Whys are the reasons why registrations end.
 func Whys() []string {
-	return []string{whyEnded, whyAccess, whyUnsealed, outbound.ReasonGone, outbound.ReasonPrivate}
+	return []string{whyEnded, whyAccess, whyUnsealed, whyRules, outbound.ReasonGone, outbound.ReasonPrivate}
 }
 
 // keepEnded is how long a registration that has ended can be asked for.
@@ -252,7 +253,9 @@ func (s *sender) run() {
 				s.tale.Close()
 			}
 		}()
-		why = s.tell()
+		if why = whyRules; s.rules.allows(s.reg.Target.URL) == nil {
+			why = s.tell()
+		}
 	}
 	if why == "" {
 		return
