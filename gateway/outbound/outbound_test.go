@@ -1,6 +1,7 @@
 package outbound
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"net"
@@ -165,6 +166,42 @@ func TestAnswers(t *testing.T) {
 	f := posterOf(Anywhere).Post(t.Context(), r.URL+"/token", http.Header{}, nil)
 	if f == nil || f.Reason != ReasonConnection || strings.Contains(f.Text, "token") {
 		t.Errorf("%+v", f)
+	}
+}
+
+// A receiver that sends back what it was sent brings neither the address nor a secret into the log.
+func TestReceiverThatEchoes(t *testing.T) {
+	for name, answer := range map[string]func(line string) string{
+		"an echo":   func(line string) string { return line },
+		"a status":  func(line string) string { return "HTTP/1.1 " + line },
+		"a header":  func(line string) string { return "HTTP/1.1 200 OK\r\n" + line + "\r\n" },
+		"a length":  func(line string) string { return "HTTP/1.1 200 OK\r\nContent-Length: " + line + "\r\n" },
+		"a place":   func(line string) string { return "HTTP/1.1 302 Found\r\nLocation: http://[" + line + "\r\n" },
+		"a coding":  func(line string) string { return "HTTP/1.1 200 OK\r\nTransfer-Encoding: " + line + "\r\n" },
+		"a silence": func(string) string { return "" },
+	} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() { // ends with its connection
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			line, err := bufio.NewReader(c).ReadString('\n')
+			if err == nil {
+				_, _ = c.Write([]byte(answer(line)))
+			}
+			_ = c.Close()
+		}()
+		c := posterOf(Anywhere)
+		f := c.Post(t.Context(), "http://"+l.Addr().String()+"/hook/s3cret", http.Header{}, nil)
+		c.CloseIdle()
+		if f == nil || f.Reason != ReasonConnection || f.Text == "" || strings.Contains(f.Text, "s3cret") {
+			t.Errorf("%s: %+v", name, f)
+		}
+		_ = l.Close()
 	}
 }
 

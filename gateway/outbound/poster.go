@@ -3,6 +3,7 @@ package outbound
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -128,16 +129,29 @@ func failed(err error) *NotTaken {
 	if outer != nil {
 		err = outer.Err
 	}
-	f := &NotTaken{Reason: ReasonConnection, Text: conversation.Excerpt(err.Error(), 300)}
+	f := &NotTaken{Reason: ReasonConnection, Text: "what came back is no answer of HTTP"}
 	switch {
 	case errors.Is(err, ErrPrivate):
 		f.Reason, f.Text = ReasonPrivate, ErrPrivate.Error()
 	case errors.Is(err, errOutside):
 		f.Reason, f.Text = ReasonPrivate, errOutside.Error()
 	case timeout:
-		f.Reason = ReasonTimeout
+		f.Reason, f.Text = ReasonTimeout, conversation.Excerpt(err.Error(), maxText)
+	case ours(err):
+		f.Text = conversation.Excerpt(err.Error(), maxText)
 	}
 	return f
+}
+
+// maxText bounds the text of a failure, in code points.
+const maxText = 300
+
+// ours is true for an error that says nothing of what the other side has written. Those of package
+// net/http about an answer quote it, and a receiver may send back what it was sent.
+func ours(err error) bool {
+	return errors.As(err, new(*net.OpError)) || errors.As(err, new(*net.DNSError)) ||
+		errors.As(err, new(*tls.CertificateVerificationError)) || errors.As(err, new(tls.RecordHeaderError)) ||
+		errors.Is(err, http.ErrSchemeMismatch) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, context.Canceled)
 }
 
 // maxRetryAfter bounds what a receiver may ask for.
