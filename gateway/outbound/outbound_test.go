@@ -43,6 +43,7 @@ func TestPublic(t *testing.T) {
 		"::1": false, "::": false, "fe80::1": false, "fe80::1%eth0": false, "fc00::1": false, "fd12::1": false, "ff02::1": false, "fec0::1": false,
 		"::ffff:127.0.0.1": false, "::ffff:169.254.169.254": false, "::127.0.0.1": false, "64:ff9b::7f00:1": false, "64:ff9b::a00:1": false,
 		"2002:7f00:1::": false, "2001:0:4136:e378:8000:63bf:3fff:fdd2": false, "2001:db8::1": false,
+		"::ffff:0:7f00:1": false, "64:ff9b:1::7f00:1": false, "100::1": false, "100:0:0:1::1": false, "5f00::1": false, "4000::1": false, "3fff::1": false, "192.88.99.1": false,
 	} {
 		if got := IsPublic(netip.MustParseAddr(text)); got != want {
 			t.Errorf("%s is public: %v", text, got)
