@@ -196,7 +196,7 @@ func (k *Keys) find(id string, sum [sha256.Size]byte) *keyEntry {
 func (k *Keys) Watch(p *service.Principal, ended func()) (stop func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if e := k.table[p.Credential]; e == nil || !slices.Equal(e.Scopes, p.Scopes) || e.User != string(p.User) || e.Tenant != string(p.Tenant) {
+	if e := k.table[p.Credential]; e == nil || !slices.Equal(e.Scopes, p.Scopes) || e.User != string(p.User) || e.Tenant != string(p.Tenant) || !e.expires.Equal(p.Expires) {
 		return nil
 	}
 	list := k.watches[p.Credential]

@@ -176,6 +176,44 @@ func TestKeysFile(t *testing.T) {
 	}
 }
 
+// A key that gives something else now is watched for nobody who has it from before, as from a store:
+// it may have an end that is over.
+func TestWatchOfAnotherKey(t *testing.T) {
+	const text = "the-key-of-ann"
+	key := Key{Key: text, Tenant: "default", User: "ann", Scopes: []string{service.ScopeChat}, Expires: "2999-01-31"}
+	plain := func(reference string) (string, error) { return reference, nil }
+	k, err := NewKeys([]Key{key}, "", plain, quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := k.Authenticate(t.Context(), service.Credential{Token: text})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := k.Watch(p, func() {})
+	if stop == nil {
+		t.Fatal("it is not watched")
+	}
+	stop()
+	for name, change := range map[string]func(k *Key){
+		"another end":    func(k *Key) { k.Expires = "2020-01-31" },
+		"no end":         func(k *Key) { k.Expires = "" },
+		"another scope":  func(k *Key) { k.Scopes = []string{service.ScopeAdmin} },
+		"another user":   func(k *Key) { k.User = "bob" },
+		"another tenant": func(k *Key) { k.Tenant = "other" },
+	} {
+		other := key
+		change(&other)
+		k.SetInline([]Key{other})
+		if err := k.Reload(); err != nil {
+			t.Fatal(err)
+		}
+		if k.Watch(p, func() {}) != nil {
+			t.Errorf("%s: it is watched", name)
+		}
+	}
+}
+
 // A file that has changed is noticed without a signal.
 func TestKeysFileIsFollowed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), KeysFile)
