@@ -213,7 +213,7 @@ func (p *Pushes) seal(k chats.Key) service.ListCursors {
 }
 
 // Put stores a registration, in the place of the user's one of that id. The same one again
-// changes nothing.
+// changes nothing, and a message that is said again does not bring back what has ended.
 func (p *Pushes) Put(ctx context.Context, r *Registration) error {
 	if err := p.wrong(r); err != nil {
 		return err
@@ -253,14 +253,17 @@ func (p *Pushes) put(ctx context.Context, key chats.Key, r *Registration) (saved
 		Session: r.Session, Task: r.Task, From: r.From, Said: r.Said, Context: r.Context, Address: r.Address, Made: p.Now(),
 	}
 	was, live := row{}, false
-	if old.Revision > 0 && json.Unmarshal(old.Value, &was) == nil && was.Ended.IsZero() {
-		if target, ok := p.target(key, &was); ok && target == r.Target {
-			if was.Credential == now.Credential && slices.Equal(was.Scopes, now.Scopes) {
-				return false, nil
-			}
+	if old.Revision > 0 && json.Unmarshal(old.Value, &was) == nil {
+		target, ok := p.target(key, &was)
+		same := ok && target == r.Target
+		switch live = was.Ended.IsZero(); {
+		case !live && was.overFor(r.Said, same):
+			return false, nil
+		case live && same && was.Credential == now.Credential && slices.Equal(was.Scopes, now.Scopes):
+			return false, nil
+		case live && same:
 			now.From, now.After, now.Made = was.From, was.After, was.Made // it goes on, by another key
 		}
-		live = true
 	}
 	mine, n, err := p.mine(ctx, &r.User, key.Chat)
 	if err != nil {
@@ -283,6 +286,15 @@ func (p *Pushes) put(ctx context.Context, key chats.Key, r *Registration) (saved
 		return false, err
 	}
 	return true, p.forget(ctx, mine)
+}
+
+// overFor is true for a registration that has come to its end and that the same message brings
+// again: all was told, or nobody wants it any more. same = it is for the same address.
+func (r *row) overFor(said conversation.ClientMsgID, same bool) bool {
+	if said == "" || said != r.Said {
+		return false
+	}
+	return r.Why == whyDeleted || same && (r.Why == whyEnded || r.Why == outbound.ReasonGone)
 }
 
 // knowTenant stores that a tenant has registrations.
@@ -424,7 +436,7 @@ func (p *Pushes) Delete(ctx context.Context, who *service.Principal, task conver
 		if json.Unmarshal(stored.Value, &r) == nil && r.Why == whyDeleted {
 			return nil
 		}
-		left := row{ID: id, User: who.User, Session: r.Session, Task: task, Ended: p.Now(), Why: whyDeleted}
+		left := row{ID: id, User: who.User, Session: r.Session, Task: task, Said: r.Said, Ended: p.Now(), Why: whyDeleted}
 		if stored.Value, err = json.Marshal(left); err != nil {
 			return err
 		}

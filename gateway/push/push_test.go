@@ -439,3 +439,45 @@ func TestHostTakenAway(t *testing.T) {
 		}
 	})
 }
+
+// A message that is said again brings no registration again: not one that has ended, whose notices
+// would all come once more, and not one that its client has deleted since.
+func TestSaidAgain(t *testing.T) {
+	said := func(reg *push.Registration) { reg.Said = "a2a:u1" }
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rules.PerUser = 1
+		p := r.pushes()
+		defer r.run(p)()
+		again := func(want string) {
+			t.Helper()
+			reg := wants("t1-s", "a", said)
+			if err := p.Check(t.Context(), reg); err != nil {
+				t.Error(err)
+			}
+			r.put(p, reg)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if got := r.bodies("a.example"); got != want {
+				t.Errorf("sent %s, want %s", got, want)
+			}
+		}
+		r.happens("t1-s", "one", "end")
+		again("one end")
+		r.put(p, wants("t2-s", "b")) // no other one has room
+		again("one end")
+		if err := p.Delete(t.Context(), &wants("t1-s", "a").User, "t1-s", "a"); err != nil {
+			t.Fatal(err)
+		}
+		again("one end")
+		if err := p.Delete(t.Context(), &wants("t2-s", "b").User, "t2-s", "b"); err != nil {
+			t.Fatal(err)
+		}
+		r.put(p, wants("t1-s", "a")) // not by the message
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := r.bodies("a.example"); got != "one end one end" {
+			t.Errorf("asked for again: %s", got)
+		}
+	})
+}
