@@ -481,3 +481,22 @@ func TestSaidAgain(t *testing.T) {
 		}
 	})
 }
+
+// A task whose notices cannot be read for a moment goes on soon, however often that has been so.
+func TestReadsAgainSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		p := r.pushes()
+		defer r.run(p)()
+		r.change("t1-s", func(h *happening) { h.fails = true })
+		r.put(p, wants("t1-s", "a"))
+		for i := range 20 {
+			r.happens("t1-s", fmt.Sprint("n", i))
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			if all := r.seen("a.example"); len(all) != i+1 {
+				t.Fatalf("%d were sent after %d", len(all), i+1)
+			}
+		}
+	})
+}

@@ -54,6 +54,7 @@ type happening struct {
 	ended   bool
 	hidden  bool // nobody may see it any more
 	crashes bool
+	fails   bool          // once, behind each notice
 	changed chan struct{} // closed with the next change
 	open    int           // tales that are
 }
@@ -196,6 +197,7 @@ type tale struct {
 	ctx   context.Context
 	h     *happening
 	after uint64
+	told  bool
 }
 
 func (t *tale) Next() (push.Notice, error) {
@@ -210,9 +212,12 @@ func (t *tale) Next() (push.Notice, error) {
 		case h.hidden:
 			t.r.mu.Unlock()
 			return push.Notice{}, push.ErrNoAccess
+		case h.fails && t.told:
+			t.r.mu.Unlock()
+			return push.Notice{}, errors.New("the log cannot be read")
 		case i >= 0:
 			n := h.notices[i]
-			t.after = n.Number
+			t.after, t.told = n.Number, true
 			t.r.mu.Unlock()
 			return n, nil
 		case h.ended:

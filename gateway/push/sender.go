@@ -276,7 +276,11 @@ func (s *sender) run() {
 func (s *sender) tell() string {
 	next := outbound.Pauses(s.rules.MaxPause)
 	for {
+		before := s.row.After
 		err := s.follow()
+		if s.row.After > before { // it went well for a while
+			next = outbound.Pauses(s.rules.MaxPause)
+		}
 		switch {
 		case errors.Is(err, io.EOF):
 			return whyEnded
