@@ -596,6 +596,7 @@ func TestOpenAIKeptIsNotRepeated(t *testing.T) {
 				answered <- r.call("POST", "/v1/chat/completions", `{"metadata":{"session":"mine"},"messages":[{"role":"user","content":"Go"}]}`)
 			}()
 			<-begun
+			r.sessions.Do(func() {}) // behind the message: it is stored
 			test.ends(r, key)
 			a := (<-answered).want(t, test.status)
 			if got := a.header.Get("X-Should-Retry"); got != "false" {
