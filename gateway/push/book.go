@@ -133,15 +133,14 @@ var ErrTooMany = &conversation.Error{Code: conversation.RateLimited, Message: "t
 // Check says what is wrong with a registration before there is a task for it, and whether its
 // user may have one more: a message that is said again brings none. It writes nothing.
 func (p *Pushes) Check(ctx context.Context, r *Registration) error {
-	if err := p.wrong(r); err != nil {
+	if err := p.wrong(r); err != nil || p.rules.PerUser == 0 {
 		return err
 	}
 	live := 0
-	for k, err := range p.all(ctx, r.User.Tenant) {
+	for k, err := range p.all(ctx, r.User.Tenant, placeOf(r.User.User)) {
 		switch {
 		case err != nil:
 			return err
-		case k.User != r.User.User:
 		case r.Said != "" && k.Said == r.Said:
 			return nil
 		case k.row.Ended.IsZero():
@@ -203,8 +202,13 @@ func keyOf(who *service.Principal, task conversation.TaskID, id string) chats.Ke
 
 // place is what the chats of a user's registrations of a task begin with.
 func place(user conversation.UserID, task conversation.TaskID) string {
+	return placeOf(user) + string(task) + "/"
+}
+
+// placeOf is what the chats of all of a user's registrations begin with.
+func placeOf(user conversation.UserID) string {
 	sum := sha256.Sum256([]byte(user))
-	return hex.EncodeToString(sum[:8]) + "/" + string(task) + "/"
+	return hex.EncodeToString(sum[:8]) + "/"
 }
 
 // seal is who can read what is sealed in a row.
@@ -317,13 +321,17 @@ type kept struct {
 	row
 }
 
-// mine are the user's registrations that have ended, but for one, and how many have not.
+// mine are the user's registrations that have ended, but for one, and how many have not. Nobody
+// asks where a user may have any number.
 func (p *Pushes) mine(ctx context.Context, who *service.Principal, but chats.Chat) (ended []kept, live int, err error) {
-	for k, err := range p.all(ctx, who.Tenant) {
+	if p.rules.PerUser == 0 {
+		return nil, 0, nil
+	}
+	for k, err := range p.all(ctx, who.Tenant, placeOf(who.User)) {
 		switch {
 		case err != nil:
 			return nil, 0, err
-		case k.User != who.User || k.Chat == but:
+		case k.Chat == but:
 		case k.row.Ended.IsZero():
 			live++
 		default:
@@ -335,7 +343,7 @@ func (p *Pushes) mine(ctx context.Context, who *service.Principal, but chats.Cha
 
 // forget deletes those that have ended first, where they are more than a user may have.
 func (p *Pushes) forget(ctx context.Context, ended []kept) error {
-	if p.rules.PerUser == 0 || len(ended) <= p.rules.PerUser {
+	if len(ended) <= p.rules.PerUser {
 		return nil
 	}
 	slices.SortFunc(ended, func(a, b kept) int { return a.row.Ended.Compare(b.row.Ended) })
@@ -356,11 +364,15 @@ func (p *Pushes) drop(ctx context.Context, r chats.Row) error {
 	return nil
 }
 
-// all are the rows of a tenant that can be read.
-func (p *Pushes) all(ctx context.Context, tenant conversation.TenantID) func(yield func(kept, error) bool) {
+// all are the rows of a tenant that can be read and whose chats begin with a text: what others have
+// is not even decoded.
+func (p *Pushes) all(ctx context.Context, tenant conversation.TenantID, begin string) func(yield func(kept, error) bool) {
 	return func(yield func(kept, error) bool) {
 		for r, err := range p.Store.Rows(ctx, tenant, Channel) {
 			k := kept{Row: r}
+			if err == nil && !strings.HasPrefix(string(r.Chat), begin) {
+				continue
+			}
 			if err == nil && json.Unmarshal(r.Value, &k.row) != nil {
 				continue // a later version has written it
 			}
@@ -406,14 +418,12 @@ func (p *Pushes) Get(ctx context.Context, who *service.Principal, task conversat
 
 // List are a user's registrations of a task, in the order of their ids.
 func (p *Pushes) List(ctx context.Context, who *service.Principal, task conversation.TaskID) (all []*Registration, err error) {
-	for k, err := range p.all(ctx, who.Tenant) {
+	for k, err := range p.all(ctx, who.Tenant, place(who.User, task)) {
 		if err != nil {
 			return nil, err
 		}
-		if strings.HasPrefix(string(k.Chat), place(who.User, task)) {
-			if r, ok := p.registration(k.Key, &k.row); ok {
-				all = append(all, r)
-			}
+		if r, ok := p.registration(k.Key, &k.row); ok {
+			all = append(all, r)
 		}
 	}
 	return all, nil

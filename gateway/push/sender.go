@@ -148,7 +148,7 @@ func (r *run) scan() error {
 		if err != nil {
 			return err
 		}
-		for k, err := range r.all(r.ctx, conversation.TenantID(tenant.Chat)) {
+		for k, err := range r.all(r.ctx, conversation.TenantID(tenant.Chat), "") {
 			if err != nil {
 				return err
 			}
