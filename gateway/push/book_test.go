@@ -43,6 +43,13 @@ func TestAddresses(t *testing.T) {
 		{"*", false, "", "url is missing"},
 		{"*", false, "https://any.where/" + strings.Repeat("x", 2048), "at most 2048 bytes"},
 		{"[::1]:9000", true, "http://[::1]:9000/", ""},
+		{"agents.example.", false, "https://agents.example/", ""},
+		{"agents.example.:8443", false, "https://agents.example.:8443/", ""},
+		{"*.example.", false, "https://agents.example/", ""},
+		{"*", false, "https://any.where:65535/", ""},
+		{"*", false, "https://any.where:65536/", "must be an address"},
+		{"*", false, "https://any.where:0/", "must be an address"},
+		{"*", false, "https://any.where:/", ""},
 		{"10.1.2.3", true, "http://10.1.2.3:9000/", ""},
 	} {
 		r := newRig(t)

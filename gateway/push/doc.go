@@ -9,8 +9,8 @@
 // [TaskSource], which makes [Notice]s of what happens, and posts them: in order, one at a time, and
 // each at least once, under an id of its own that is the same when it comes again. The row is moved
 // behind a notice when that was taken. Each registration has a goroutine, so a slow receiver
-// delays nobody else. Who registers wakes it; besides it looks through the rows every ten
-// seconds.
+// delays nobody at another host; at its own, who shares the few connections to that may wait for
+// it. Who registers wakes it; besides it looks through the rows every ten seconds.
 //
 // A notice that is not taken is tried again, ever less often, until it is too old. A registration
 // ends with its task, when its user may not see that any more, when its receiver says that it is

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -66,7 +67,7 @@ func (r Rules) allows(address string) error {
 		return refuse("url is missing")
 	case len(address) > maxURL:
 		return refuse(fmt.Sprintf("url must be at most %d bytes", maxURL))
-	case err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http":
+	case err != nil || u.Hostname() == "" || !isPort(u.Port()) || u.Scheme != "https" && u.Scheme != "http":
 		return refuse(`url must be an address such as "https://agents.example.org/hook"`)
 	case u.User != nil:
 		return refuse("url must not hold a user or password: say them as authentication")
@@ -78,6 +79,12 @@ func (r Rules) allows(address string) error {
 		return refuse("url must be https")
 	}
 	return nil
+}
+
+// isPort is true for a port that can be connected to; "" = that of the scheme.
+func isPort(s string) bool {
+	n, err := strconv.ParseUint(s, 10, 16)
+	return s == "" || err == nil && n > 0
 }
 
 // isOf is true for an address at a host of Rules.
@@ -93,7 +100,7 @@ func isOf(u *url.URL, host string) bool {
 	if at == "" {
 		at = map[string]string{"https": "443", "http": "80"}[u.Scheme]
 	}
-	name = strings.ToLower(name)
+	name = strings.ToLower(strings.TrimSuffix(name, "."))
 	if below, any := strings.CutPrefix(name, "*."); any {
 		return strings.HasSuffix(is, "."+below) && (port == "" || port == at)
 	}
