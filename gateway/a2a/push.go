@@ -278,7 +278,11 @@ func (a *api) Notices(ctx context.Context, r *push.Registration, after uint64) (
 }
 
 func (p *pushed) begin(r *push.Registration, after uint64) error {
-	if p.lease.Over() != nil {
+	switch p.lease.Over() {
+	case nil:
+	case service.ErrRevoked:
+		return push.ErrNoKey
+	default:
 		return push.ErrNoAccess
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, p.api.Times.Request)

@@ -70,6 +70,7 @@ type row struct {
 	Context    string                   `json:"context"`
 	Address    string                   `json:"address"`
 	Made       time.Time                `json:"made"`
+	Put        time.Time                `json:"put,omitzero"`    // by that key; Made is when it began
 	After      uint64                   `json:"after,omitempty"` // the last notice that was dealt with
 	Ended      time.Time                `json:"ended,omitzero"`  // nothing more is sent since then
 	Why        string                   `json:"why,omitempty"`
@@ -254,7 +255,7 @@ func (p *Pushes) put(ctx context.Context, key chats.Key, r *Registration) (saved
 	}
 	now := row{
 		ID: r.ID, User: r.User.User, Name: r.User.Name, Scopes: r.User.Scopes, Credential: r.User.Credential, Expires: r.User.Expires,
-		Session: r.Session, Task: r.Task, From: r.From, Said: r.Said, Context: r.Context, Address: r.Address, Made: p.Now(),
+		Session: r.Session, Task: r.Task, From: r.From, Said: r.Said, Context: r.Context, Address: r.Address, Made: p.Now(), Put: p.Now(),
 	}
 	was, live := row{}, false
 	if old.Revision > 0 && json.Unmarshal(old.Value, &was) == nil {

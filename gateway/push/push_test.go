@@ -500,3 +500,46 @@ func TestReadsAgainSoon(t *testing.T) {
 		}
 	})
 }
+
+// A key that has just been made may not be known yet where notices are sent: it gets time to come
+// there, and no more.
+func TestKeyThatIsNotKnownYet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		p := r.pushes()
+		defer r.run(p)()
+		keyless := func(is bool) { r.change("t1-s", func(h *happening) { h.keyless = is }) }
+		keyless(true)
+		r.put(p, wants("t1-s", "a"))
+		r.happens("t1-s", "one")
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if got := r.bodies("a.example"); got != "" {
+			t.Errorf("by a key that is not known: %s", got)
+		}
+		keyless(false)
+		time.Sleep(3 * time.Minute)
+		synctest.Wait()
+		if got := r.bodies("a.example"); got != "one" {
+			t.Errorf("once it is known: %s", got)
+		}
+		keyless(true)
+		r.put(p, wants("t1-s", "a", func(reg *push.Registration) { reg.User.Credential = "key:2" })) // another one
+		r.happens("t1-s", "two")
+		time.Sleep(2 * time.Minute)
+		keyless(false)
+		time.Sleep(3 * time.Minute)
+		synctest.Wait()
+		if got := r.bodies("a.example"); got != "one two" {
+			t.Errorf("with another key: %s", got)
+		}
+		keyless(true)
+		r.put(p, wants("t1-s", "a", func(reg *push.Registration) { reg.User.Credential = "key:3" }))
+		r.happens("t1-s", "three")
+		time.Sleep(11 * time.Minute)
+		synctest.Wait()
+		if got := r.counted(); !strings.Contains(got, "ended_total:no_access=1") || r.bodies("a.example") != "one two" {
+			t.Errorf("by a key that nobody knows: %s, %s", r.bodies("a.example"), got)
+		}
+	})
+}

@@ -55,6 +55,7 @@ type happening struct {
 	hidden  bool // nobody may see it any more
 	crashes bool
 	fails   bool          // once, behind each notice
+	keyless bool          // the key by which it was registered is not known
 	changed chan struct{} // closed with the next change
 	open    int           // tales that are
 }
@@ -186,6 +187,9 @@ func (r *rig) Notices(ctx context.Context, reg *push.Registration, after uint64)
 	h := r.task(reg.Task)
 	if h.hidden {
 		return nil, push.ErrNoAccess
+	}
+	if h.keyless {
+		return nil, push.ErrNoKey
 	}
 	h.open++
 	return &tale{r: r, ctx: ctx, h: h, after: after}, nil

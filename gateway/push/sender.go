@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -20,7 +21,7 @@ import (
 // TaskSource makes notices of what happens to tasks.
 type TaskSource interface {
 	// Notices begins to tell what happens to a registration's task behind a notice that was
-	// dealt with; 0 = none was. It fails with ErrNoAccess. The tale ends with ctx.
+	// dealt with; 0 = none was. It fails with ErrNoAccess or ErrNoKey. The tale ends with ctx.
 	Notices(ctx context.Context, r *Registration, after uint64) (Tale, error)
 }
 
@@ -45,6 +46,13 @@ type Notice struct {
 // ErrNoAccess ends a registration: its session is gone, its user may not see it any more, or has
 // lost the key by which it was made.
 var ErrNoAccess = errors.New("the task cannot be seen any more")
+
+// ErrNoKey is ErrNoAccess where the key by which a registration was made is not known. Just made, it
+// may be known to other nodes only: the file of keys reaches them one by one.
+var ErrNoKey = fmt.Errorf("%w: its key is not known", ErrNoAccess)
+
+// keyTime is how long a key may take to be known where Run runs.
+const keyTime = 5 * time.Minute
 
 // The reasons why a registration has ended, as metrics have them.
 const (
@@ -284,6 +292,7 @@ func (s *sender) tell() string {
 		switch {
 		case errors.Is(err, io.EOF):
 			return whyEnded
+		case errors.Is(err, ErrNoKey) && s.Now().Sub(s.row.Put) < keyTime:
 		case errors.Is(err, ErrNoAccess):
 			return whyAccess
 		case s.ctx.Err() != nil, errors.Is(err, errOther), errors.Is(err, conversation.ErrClosed):
