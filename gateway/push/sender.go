@@ -149,9 +149,10 @@ type run struct {
 	group   sync.WaitGroup
 }
 
-// scan looks through all rows.
+// scan looks through all rows. What is served as it is, and what has ended not long ago, is not kept
+// meanwhile: of each row only one thing is to be known, and there may be many.
 func (r *run) scan() error {
-	known := []kept{}
+	due, seen := []kept{}, map[chats.Key]bool{}
 	for tenant, err := range r.Store.Rows(r.ctx, tenantsOwner, tenants) {
 		if err != nil {
 			return err
@@ -160,12 +161,12 @@ func (r *run) scan() error {
 			if err != nil {
 				return err
 			}
-			known = append(known, k)
+			if seen[k.Key] = true; r.due(k) {
+				due = append(due, k)
+			}
 		}
 	}
-	seen := map[chats.Key]bool{}
-	for _, k := range known {
-		seen[k.Key] = true
+	for _, k := range due {
 		if err := r.serve(k); err != nil {
 			return err
 		}
@@ -176,6 +177,18 @@ func (r *run) scan() error {
 		}
 	}
 	return nil
+}
+
+// due is true for a row of which serve has something to do.
+func (r *run) due(k kept) bool {
+	switch s := r.senders[k.Key]; {
+	case s != nil:
+		return s.row.Round != k.Round || !k.row.Ended.IsZero() // it began anew, or was deleted
+	case !k.row.Ended.IsZero():
+		return r.Now().Sub(k.row.Ended) > keepEnded
+	default:
+		return true
+	}
 }
 
 // one looks at one row.
@@ -198,14 +211,12 @@ func (r *run) one(key chats.Key) error {
 func (r *run) serve(k kept) error {
 	s := r.senders[k.Key]
 	switch {
-	case s != nil && (s.row.Round != k.Round || !k.row.Ended.IsZero()): // it began anew, or was deleted
+	case !r.due(k):
+	case s != nil:
 		s.again = true
 		s.end()
-	case s != nil:
 	case !k.row.Ended.IsZero():
-		if r.Now().Sub(k.row.Ended) > keepEnded {
-			return r.drop(r.ctx, k.Row)
-		}
+		return r.drop(r.ctx, k.Row)
 	default:
 		s := &sender{Pushes: r.Pushes, key: k.Key, stored: k.Row, row: k.row, log: r.Logger.With("task", string(k.Task), "push", k.ID)}
 		s.ctx, s.end = context.WithCancel(r.ctx)
