@@ -1,7 +1,10 @@
 package push_test
 
 import (
+	"context"
 	"errors"
+	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -46,6 +49,13 @@ func TestAddresses(t *testing.T) {
 		{"agents.example.", false, "https://agents.example/", ""},
 		{"agents.example.:8443", false, "https://agents.example.:8443/", ""},
 		{"*.example.", false, "https://agents.example/", ""},
+		{"*.agents.example", true, "http://[::1%25.agents.example]:9000/", "must be an address"},
+		{"*.agents.example", true, "http://[2606:4700::1111%25.agents.example]/", "must be an address"},
+		{"*", true, "http://[fe80::1%25lo]/", "must be an address"},
+		{"*", false, "https://a>b.where/", "must be an address"},
+		{"*", false, "https://a\x80b.where/", "must be an address"},
+		{"*", false, "https://b\u00fccher.where/", ""},
+		{"*", false, "https://any_one.whe-re/", ""},
 		{"*", false, "https://any.where:65535/", ""},
 		{"*", false, "https://any.where:65536/", "must be an address"},
 		{"*", false, "https://any.where:0/", "must be an address"},
@@ -69,6 +79,45 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("%q is a host", bad)
 		}
 	}
+}
+
+// FuzzAddresses: what is allowed is at the operator's host for package net/http too, which connects.
+func FuzzAddresses(f *testing.F) {
+	for _, url := range []string{
+		"https://agents.example/hook", "https://a.agents.example:8443/", "https://AGENTS.EXAMPLE./", "https://agents.example@evil/", "https://evil\\@agents.example/",
+		"https://evil%EF%BC%8F.agents.example/", "https://evil%2f.agents.example/", "https://[::1%25.agents.example]/", "https://[::1.agents.example]/", "https://agents.example:443:80/", "//agents.example/",
+		"https:agents.example/", "https://agents.example?@evil/", "https://\u2024.agents.example/", "https://evil\u3002x.agents.example", "https://\u00df.agents.example",
+	} {
+		f.Add(url)
+	}
+	f.Fuzz(func(t *testing.T, url string) {
+		rules := push.DefaultRules()
+		rules.Hosts, rules.PerUser = []string{"agents.example", "*.agents.example"}, 0
+		p := push.New(rules, false, push.Parts{})
+		if p.Check(t.Context(), wants("t1-s", "a", func(reg *push.Registration) { reg.Target.URL = url })) != nil {
+			return
+		}
+		to := ""
+		transport := &http.Transport{DialContext: func(_ context.Context, _, address string) (net.Conn, error) {
+			to = address
+			return nil, errors.New("far enough")
+		}}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, nil)
+		if err != nil {
+			return
+		}
+		if resp, err := transport.RoundTrip(req); err == nil {
+			_ = resp.Body.Close()
+			t.Errorf("%q has an answer", url)
+		}
+		host, _, err := net.SplitHostPort(to)
+		if strings.Contains(host, ":") {
+			t.Errorf("%q is allowed and connects to the address %q", url, to)
+		}
+		if host = strings.TrimSuffix(strings.ToLower(host), "."); to != "" && (err != nil || host != "agents.example" && !strings.HasSuffix(host, ".agents.example")) {
+			t.Errorf("%q is allowed and connects to %q", url, to)
+		}
+	})
 }
 
 // Without hosts nothing is sent, and on a server that nobody else can reach to this machine.

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"parley/conversation"
 	"parley/conversation/option"
@@ -67,7 +69,7 @@ func (r Rules) allows(address string) error {
 		return refuse("url is missing")
 	case len(address) > maxURL:
 		return refuse(fmt.Sprintf("url must be at most %d bytes", maxURL))
-	case err != nil || u.Hostname() == "" || !isPort(u.Port()) || u.Scheme != "https" && u.Scheme != "http":
+	case err != nil || !isName(u.Hostname()) || !isPort(u.Port()) || u.Scheme != "https" && u.Scheme != "http":
 		return refuse(`url must be an address such as "https://agents.example.org/hook"`)
 	case u.User != nil:
 		return refuse("url must not hold a user or password: say them as authentication")
@@ -79,6 +81,14 @@ func (r Rules) allows(address string) error {
 		return refuse("url must be https")
 	}
 	return nil
+}
+
+// isName is true for what can be the name of a host, or its address without a zone: a zone may be
+// any text, also one that ends like a host of Rules, and package net takes no offence at it.
+func isName(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(c rune) bool {
+		return c == utf8.RuneError || c < utf8.RuneSelf && !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("-_.:", c)
+	})
 }
 
 // isPort is true for a port that can be connected to; "" = that of the scheme.
@@ -102,7 +112,7 @@ func isOf(u *url.URL, host string) bool {
 	}
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
 	if below, any := strings.CutPrefix(name, "*."); any {
-		return strings.HasSuffix(is, "."+below) && (port == "" || port == at)
+		return !strings.Contains(is, ":") && strings.HasSuffix(is, "."+below) && (port == "" || port == at)
 	}
 	return is == name && (port == "" || port == at)
 }
