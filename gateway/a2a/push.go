@@ -297,7 +297,7 @@ func (p *pushed) begin(r *push.Registration, after uint64) error {
 		return noAccess(err)
 	}
 	f := from{since: row.First - 1, upto: max(r.From, row.First), after: exchange.Number(after)}
-	p.f, err = p.api.Follow(ctx, p.who, exchange.From{Key: at.key, Since: f.since, After: f.after, Whole: after > 0})
+	p.f, err = p.api.Follow(ctx, p.who, exchange.From{Key: at.key, Since: f.since, After: f.after, Whole: after > 0, Stored: true})
 	if err != nil {
 		return noAccess(err)
 	}

@@ -28,6 +28,9 @@ type From struct {
 	// Whole tells them all the same, with Seen = MaxNumbers: to a way in that needs to know of
 	// them what it has made of them.
 	Whole bool
+	// Stored tells nothing that streams. Numbers say then nothing of how far a text was that
+	// streamed meanwhile, and are the same for every follower.
+	Stored bool
 }
 
 // Follower tells what a session has to tell.
@@ -51,7 +54,7 @@ func (x *Exchange) Follow(ctx context.Context, who *service.Principal, a From) (
 		return nil, err
 	}
 	sub, view, err := x.Hub.Subscribe(ctx, x.Sessions, x.Limits, fanout.Options{
-		Key: a.Key, As: as, Since: a.Since, FromNow: a.FromNow, Values: true, Drafts: true,
+		Key: a.Key, As: as, Since: a.Since, FromNow: a.FromNow, Values: true, Drafts: !a.Stored,
 	})
 	if err != nil {
 		if ctx.Err() != nil {
