@@ -404,7 +404,8 @@ func (s *sender) check() error {
 // header is that of a notice.
 func (s *sender) header(n Notice) http.Header {
 	t := &s.reg.Target
-	id := string(s.reg.Task) + ":" + s.reg.ID + ":" + strconv.FormatUint(n.Number, 10)
+	// Users may give one id, or one address without an id, and be told at one receiver.
+	id := string(s.reg.Task) + ":" + s.reg.ID + ":" + placeOf(s.reg.User.User)[:8] + ":" + strconv.FormatUint(n.Number, 10)
 	h := http.Header{"Content-Type": {n.Type}, outbound.HeaderID: {id}}
 	timestamp, signatures := outbound.Sign(s.keys, id, s.Now(), n.Body)
 	h[outbound.HeaderTimestamp] = []string{timestamp}
