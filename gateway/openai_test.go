@@ -943,6 +943,22 @@ func (r *rig) steerSocket(create string) (first socketEvent, steer func(of socke
 	return next("response.created"), steer, next
 }
 
+// inputOf are the texts that were said to a response.
+func (r *rig) inputOf(id string) string {
+	r.t.Helper()
+	var list struct {
+		Data []struct{ Content []struct{ Text string } }
+	}
+	if err := json.Unmarshal(r.call("GET", "/v1/responses/"+id+"/input_items?order=asc", "").want(r.t, 200).body, &list); err != nil {
+		r.t.Fatal(err)
+	}
+	var texts []string
+	for _, item := range list.Data {
+		texts = append(texts, item.Content[0].Text)
+	}
+	return strings.Join(texts, "|")
+}
+
 // A response that is steered ends where the model reads what was said, and the next one begins
 // there: on the socket by itself, and in the log.
 func TestOpenAISteer(t *testing.T) {
@@ -980,17 +996,7 @@ func TestOpenAISteer(t *testing.T) {
 		{first.Response.ID, "incomplete", "One", "Go"}, {begun.Response.ID, "incomplete", "Two", "And that|And this"}, {last.Response.ID, "completed", "Three", "Last"},
 	} {
 		got := r.retrieve(want.id)
-		var list struct {
-			Data []struct{ Content []struct{ Text string } }
-		}
-		if err := json.Unmarshal(r.call("GET", "/v1/responses/"+want.id+"/input_items?order=asc", "").body, &list); err != nil {
-			t.Fatal(err)
-		}
-		var input []string
-		for _, item := range list.Data {
-			input = append(input, item.Content[0].Text)
-		}
-		if got.Status != want.status || len(got.Output) != 1 || got.Output[0].Content[0].Text != want.text || strings.Join(input, "|") != want.input {
+		if input := r.inputOf(want.id); got.Status != want.status || len(got.Output) != 1 || got.Output[0].Content[0].Text != want.text || input != want.input {
 			t.Errorf("%d: %v %+v", i, input, got)
 		}
 	}
@@ -1141,4 +1147,35 @@ func TestOpenAISteerLate(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A message that has joined a task is a response of its own. A steer that the same step reads is read
+// with it, and does not end that response before it has an answer; a later one does.
+func TestOpenAISteerOfWhatHasJoined(t *testing.T) {
+	r := startOpenAI(t)
+	r.sessions.Play(func(w *machinetest.World) { w.Rules.Policy.MaxNudges = 0 })
+	first, steer, next := r.steerSocket(`{"type":"response.create","input":"Go"}`)
+	joined := r.respond(`{"background":true,"conversation":"` + first.Response.Conversation.ID + `","metadata":{"mode":"steer"},"input":"More"}`)
+	steer(first, `"And that"`)
+	next("response.steer.accepted")
+	r.sessions.Model(first.Response.key(), machinetest.Text("One"))
+	next("response.incomplete")
+	begun := next("response.created")
+	if got := r.retrieve(joined.ID); got.Status != "in_progress" {
+		t.Errorf("%+v", got)
+	}
+	if got := r.inputOf(joined.ID); got != "More|And that" {
+		t.Errorf("it was said %q", got)
+	}
+	steer(begun, `"Last"`)
+	next("response.steer.accepted")
+	r.sessions.Model(first.Response.key(), machinetest.Text("Two"))
+	next("response.incomplete")
+	next("response.created")
+	got := r.retrieve(joined.ID)
+	if got.Status != "incomplete" || got.Incomplete.Reason != "steered" || got.Output[len(got.Output)-1].Content[0].Text != "Two" {
+		t.Errorf("%+v", got)
+	}
+	r.sessions.Model(first.Response.key(), machinetest.Text("Three"))
+	next("response.completed")
 }

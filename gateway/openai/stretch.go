@@ -28,7 +28,8 @@ type stretch struct {
 
 	whole   bool                     // no steer ends it: Chat Completions have no word for that
 	steers  []conversation.MessageID // said to it by response.steer, and read by no step yet
-	steered bool                     // it has ended, for a step has read one: what comes then is the next response
+	stepped bool                     // a step has begun that reads what began it
+	steered bool                     // it has ended, for a later step has read one: what comes then is the next response
 }
 
 // output is an item of the response.
@@ -104,7 +105,8 @@ func isSteer(b conversation.MessageAccepted) bool {
 	return b.Via == conversation.ViaOpenAI && strings.HasPrefix(string(b.ClientMsgID), protocol.OwnMark+steerMark)
 }
 
-// reads is true of the note with which a step reads what response.steer has said to the response.
+// reads is true of the note with which a step reads what response.steer has said to the response. Its
+// first step does not count: what that reads is said with what began the response.
 func (s *stretch) reads(n *exchange.Note) bool {
 	if n.Event == nil {
 		return false
@@ -115,8 +117,12 @@ func (s *stretch) reads(n *exchange.Note) bool {
 			s.steers = append(s.steers, b.Message)
 		}
 	case conversation.StepStarted:
-		return n.Kind == exchange.Other && // behind the end of what streamed before
-			slices.ContainsFunc(s.steers, func(m conversation.MessageID) bool { return slices.Contains(b.Read, m) })
+		if n.Kind != exchange.Other || b.Attempt > 1 { // a text ends before it; and another attempt reads nothing new
+			return false
+		}
+		later := s.stepped
+		s.stepped = true
+		return later && slices.ContainsFunc(s.steers, func(m conversation.MessageID) bool { return slices.Contains(b.Read, m) })
 	}
 	return false
 }
@@ -130,6 +136,7 @@ func (s *stretch) next(n *exchange.Note) *stretch {
 // begin is with the first note of the stretch.
 func (s *stretch) begin(n *exchange.Note) {
 	s.begun, s.at = true, n.Time.Unix()
+	_, s.stepped = n.Event.Body.(conversation.StepStarted)
 	s.run.Texts, s.run.Usage = nil, conversation.Usage{}
 	if b, is := n.Event.Body.(conversation.MessageAccepted); is && b.Disposition == conversation.Queued || s.run.Status == conversation.TaskQueued && s.ref.from == 0 {
 		s.status = statusQueued
