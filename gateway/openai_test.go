@@ -1179,3 +1179,55 @@ func TestOpenAISteerOfWhatHasJoined(t *testing.T) {
 	r.sessions.Model(first.Response.key(), machinetest.Text("Three"))
 	next("response.completed")
 }
+
+// Two responses of one task can be told on one socket. What they are steered to is one response, and
+// is told once, in one of their lanes.
+func TestOpenAISteerOfTwoOnOneSocket(t *testing.T) {
+	r := startOpenAI(t)
+	r.sessions.Play(func(w *machinetest.World) { w.Rules.Policy.MaxNudges = 0 })
+	say, event := r.socketOf()
+	said := map[string]int{}
+	read := func() (e socketEvent) {
+		t.Helper()
+		text, err := event()
+		if err != nil || json.Unmarshal([]byte(text), &e) != nil {
+			t.Fatalf("%s: %v behind %v", text, err, said)
+		}
+		said[e.Type+" "+e.Response.ID]++
+		return e
+	}
+	next := func(kind string) (e socketEvent) {
+		t.Helper()
+		for e.Type != kind {
+			e = read()
+		}
+		return e
+	}
+	say(`{"type":"response.create","input":"Go","metadata":{"session":"mine"},"stream_id":"a"}`)
+	first := next("response.created").Response
+	say(`{"type":"response.create","input":"More","metadata":{"session":"mine","mode":"steer"},"stream_id":"b"}`)
+	second := next("response.created").Response
+	r.sessions.Model(first.key(), machinetest.Text("One"))
+	steer := func(of, input string) {
+		say(`{"type":"response.steer","previous_response_id":"` + of + `","input":"` + input + `"}`)
+		next("response.steer.accepted")
+	}
+	steer(second.ID, "And that")
+	r.sessions.Model(first.key(), machinetest.Text("Two"))
+	begun := next("response.created").Response
+	steer(begun.ID, "Last")
+	r.sessions.Model(first.key(), machinetest.Call("hi", `{}`))
+	r.sessions.Model(first.key(), machinetest.Text("Three"))
+	last := next("response.completed").Response
+	for said["response.incomplete "+first.ID] == 0 || said["response.incomplete "+second.ID] == 0 {
+		read()
+	}
+	say(`{"type":"response.create","input":"After","metadata":{"session":"mine"}}`)
+	next("response.created")
+	for _, id := range []string{first.ID, second.ID, begun.ID, last.ID} {
+		ends := said["response.incomplete "+id] + said["response.completed "+id]
+		if said["response.created "+id] != 1 || ends != 1 {
+			t.Errorf("%s: %v", id, said)
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 
 	"parley/conversation"
 	"parley/gateway/door"
+	"parley/gateway/openai/internal/lanes"
 	"parley/gateway/openai/internal/request"
 	"parley/gateway/protocol"
 	"parley/gateway/service"
@@ -33,15 +34,13 @@ type connection struct {
 	running sync.WaitGroup
 
 	steering sync.Mutex // of who tells what a steer comes to: that it is accepted comes first
-
-	mu      sync.Mutex
-	streams map[string]string // the names that the client has given to the responses that are being told
+	told     lanes.Lanes
 }
 
 // socket serves GET /v1/responses as a WebSocket: response.create and response.steer in, the
 // events of the responses out.
 func (a *api) socket(s *door.Socket) {
-	c := &connection{api: a, socket: s, lanes: make(chan struct{}, max(a.Limits.FollowsPerConnection, 1)), streams: map[string]string{}}
+	c := &connection{api: a, socket: s, lanes: make(chan struct{}, max(a.Limits.FollowsPerConnection, 1))}
 	for {
 		b, err := s.Read()
 		if err != nil {
@@ -92,24 +91,6 @@ func (c *connection) start(do func()) bool {
 		do()
 	})
 	return true
-}
-
-// names keeps the name of the stream of a response while it is told.
-func (c *connection) names(id, stream string) (forget func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.streams[id] = stream
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.streams, id)
-	}
-}
-
-func (c *connection) streamOf(id string) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.streams[id]
 }
 
 // lane is one request of a socket. The client may give it a name, which its events bear.
@@ -166,11 +147,14 @@ func (l *lane) create(body []byte) {
 // tell tells a response, and those behind it that it was steered to.
 func (l *lane) tell(b begun, echo func(*response)) {
 	for {
+		leave := l.told.Enter(string(b.ref.task))
 		t := &telling{lane: l, s: b.stretch()}
 		t.begin(echo)
 		err := t.follow(b)
 		t.forget()
-		if err == nil && t.left != "" {
+		goesOn := err == nil && t.left != "" && l.told.Claim(string(b.ref.task), reference{task: t.left}.id())
+		leave()
+		if goesOn {
 			ctx, cancel := context.WithTimeout(l.socket.Context, l.Times.Request)
 			b, err = l.begun(ctx, l.socket.Who, b.key, reference{task: t.left})
 			cancel()

@@ -41,7 +41,7 @@ type steered struct {
 func (t *telling) begin(echo func(*response)) {
 	t.echo, t.sent = echo, true
 	t.s.events = &events{echo: echo, send: func(event []byte) { t.sent = t.sent && t.send(event) }}
-	t.forget = t.names(t.s.ref.id(), t.stream)
+	t.forget = t.told.Name(t.s.ref.id(), t.stream)
 }
 
 func (t *telling) follow(b begun) error {
@@ -65,6 +65,9 @@ func (t *telling) take(n *exchange.Note) bool {
 	if t.s.add(n); t.s.steered {
 		t.forget()
 		before, next := t.s.ref, t.s.next(n)
+		if !t.told.Claim(string(before.task), next.ref.id()) { // another lane of the same task goes on with it
+			return false
+		}
 		t.s = next
 		t.begin(behind(t.echo, before))
 		t.s.add(n)
@@ -154,7 +157,7 @@ func (l *lane) steerFailed(at exchange.Number, code, message string, r steerRequ
 func (l *lane) steer(body []byte) {
 	var r steerRequest
 	err := request.Decode(body, &r)
-	l.stream = l.streamOf(r.Previous) // the response's, as the API has it
+	l.stream = l.told.NameOf(r.Previous) // the response's, as the API has it
 	fail := func(code, message string) { l.steerFailed(0, code, message, r, "") }
 	if err != nil {
 		fail(steerBadInput, err.Error())
