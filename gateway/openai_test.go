@@ -1231,3 +1231,26 @@ func TestOpenAISteerOfTwoOnOneSocket(t *testing.T) {
 		}
 	}
 }
+
+// When a steer that has come late is worked on, and the socket has no lane left to tell what comes of
+// it, the client hears that.
+func TestOpenAISteerLateWithoutALane(t *testing.T) {
+	r := startOpenAI(t, limits(func(l *gateway.Limits) { l.FollowsPerConnection = 1 }))
+	_, steer, next := r.steerSocket(`{"type":"response.create","input":"Takes the lane"}`)
+	var first socketEvent
+	first.Response.apiResponse = r.respond(`{"input":"Go","background":true}`)
+	r.sessions.Play(func(w *machinetest.World) {
+		r.sessions.Script = func(told gatewaytest.Told) (o gatewaytest.Outcome, ok bool) {
+			if _, says := told.Command.(conversation.Say); says {
+				w.Session(told.Key).Answer(machinetest.Text("One"))
+				w.Rest()
+			}
+			return o, false
+		}
+	})
+	steer(first, `"And that"`)
+	next("response.steer.accepted")
+	if e := next("error"); e.Error.Code != "rate_limit_exceeded" {
+		t.Errorf("%+v", e)
+	}
+}

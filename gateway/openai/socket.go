@@ -59,9 +59,7 @@ func (a *api) socket(s *door.Socket) {
 		lane.stream = e.StreamID
 		switch e.Type {
 		case "response.create":
-			if !c.start(func() { lane.create(b) }) {
-				lane.refuse(conversation.Errorf(conversation.RateLimited, "there are too many responses at once on this connection: limits.follows_per_connection"))
-			}
+			lane.start(func() { lane.create(b) })
 		case "response.steer":
 			lane.steer(b)
 		default:
@@ -71,13 +69,16 @@ func (a *api) socket(s *door.Socket) {
 	c.running.Wait()
 }
 
-// start does something that tells a response, in a goroutine of its own; false = there are too many.
-func (c *connection) start(do func()) bool {
+// start does something that tells a response, in a goroutine of its own. Where there are too many
+// already, the client is told that instead.
+func (l *lane) start(do func()) {
+	c := l.connection
 	select {
 	case c.lanes <- struct{}{}:
 	default:
 		c.Metrics.Refused.WithLabelValues("follows_per_connection").Inc()
-		return false
+		l.refuse(conversation.Errorf(conversation.RateLimited, "there are too many responses at once on this connection: limits.follows_per_connection"))
+		return
 	}
 	c.running.Go(func() {
 		defer func() { <-c.lanes }()
@@ -90,7 +91,6 @@ func (c *connection) start(do func()) bool {
 		}()
 		do()
 	})
-	return true
 }
 
 // lane is one request of a socket. The client may give it a name, which its events bear.
