@@ -39,7 +39,7 @@ func TestTooLargeIsSaidInTheProtocolsWords(t *testing.T) {
 		{"POST", "/agui", "application/json", `{"type":"RUN_ERROR","message":"`, 413},
 		{"POST", "/api/ui/chat", "text/plain; charset=utf-8", "the ", 413},
 		{"GET", "/acp", "application/problem+json", problem, 413},
-		{"GET", "/.well-known/agent-card.json", "application/problem+json", problem, 413},
+		{"GET", "/.well-known/agent-card.json", "application/json", google, 413},
 		{"POST", "/v1/nothing", "application/problem+json", problem, 413},
 		{"POST", "/api/sessions", "application/problem+json", problem, 413},
 		{"GET", "/livez", "application/problem+json", problem, 413},
@@ -88,6 +88,23 @@ func TestTooLargeAndTheConnection(t *testing.T) {
 		}
 		if _, err := io.Copy(io.Discard, a.Body); err != nil || a.StatusCode != 413 || a.Close != test.closes {
 			t.Errorf("%s of %d bytes: %d, closed %v, %v", test.method, test.size, a.StatusCode, a.Close, err)
+		}
+	}
+}
+
+// A refusal is kept by no cache, not even that of what everybody may keep; and it is in the protocol's
+// words whatever else is wrong with the request.
+func TestTooLargeIsAllThatIsSaid(t *testing.T) {
+	const most = 10_000
+	r := startOpenAI(t, limits(func(l *gateway.Limits) { l.BodyBytes = most }))
+	for _, size := range []int{most + 1, 4*most + 1} {
+		a := r.call("GET", "/.well-known/agent-card.json", strings.Repeat("x", size)).want(t, 413)
+		if keep, tag := a.header.Get("Cache-Control"), a.header.Get("ETag"); keep != "no-store" || tag != "" {
+			t.Errorf("%d bytes: Cache-Control %q, ETag %q", size, keep, tag)
+		}
+		a = r.call("POST", "/a2a/message:send", strings.Repeat("x", size), "A2A-Version", "0.3").want(t, 413)
+		if kind := a.header.Get("Content-Type"); kind != "application/json" || !strings.Contains(string(a.body), "RESOURCE_EXHAUSTED") {
+			t.Errorf("%d bytes: %s %s", size, kind, a.body)
 		}
 	}
 }

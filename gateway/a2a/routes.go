@@ -30,7 +30,7 @@ func Register(x *exchange.Exchange, r fiber.Router, pushes *push.Pushes) {
 		pushes.Tells(a)
 	}
 	add := func(method, path, name string, answers fiber.Handler, do ...fiber.Handler) {
-		r.Add(method, path, append([]fiber.Handler{x.Named(name), answers}, do...)...)
+		r.Add(method, path, append([]fiber.Handler{x.Named(name), answers, door.Sized}, do...)...) // also what asks for no key
 	}
 	signed := x.Authenticated(service.ScopeChat)
 	add(fiber.MethodGet, cardPath, cardPath, a.refuseHTTP, a.publicCard)
