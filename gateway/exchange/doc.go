@@ -13,7 +13,8 @@
 // on one message goes, and when a client that waits for it may be answered.
 //
 // What clients want becomes the same commands as everywhere: [Exchange.Say],
-// [Exchange.Answer], [Exchange.Cancel].
+// [Exchange.Answer], [Exchange.Cancel]. Who needs several of them in a row asks for its turn:
+// [Exchange.Turn].
 //
 // The package starts no goroutine. A Fold, a Run and a Follower belong to one goroutine.
 package exchange

@@ -12,10 +12,13 @@ import (
 )
 
 // Exchange is what ways in for other protocols work with. It may be used from any goroutine.
-type Exchange struct{ *door.HTTP }
+type Exchange struct {
+	*door.HTTP
+	turns turns
+}
 
 // New makes it.
-func New(d *door.HTTP) *Exchange { return &Exchange{d} }
+func New(d *door.HTTP) *Exchange { return &Exchange{HTTP: d} }
 
 // From says what to follow, and from where.
 type From struct {

@@ -135,6 +135,16 @@ func (a *api) give(ctx context.Context, who *service.Principal, w *request.Inten
 	if len(w.Answers) > 0 {
 		return a.answer(ctx, who, view, w)
 	}
+	if change(view, who, w, agent) != nil && !opened { // what another request has set, and may put back, is not known before
+		end, err := a.Turn(ctx, key)
+		if err != nil {
+			return r, err
+		}
+		defer end()
+		if view, err = a.View(ctx, key, who.User); err != nil {
+			return r, err
+		}
+	}
 	if repeatable {
 		if r, err = a.before(ctx, who, key, w, id); err != nil || r.Task != "" {
 			return r, err
@@ -326,11 +336,10 @@ func callersTools(specs []conversation.ToolSpec) json.RawMessage {
 	return b
 }
 
-// settings gives a session that there is the agent, the instructions and the tools of a request,
-// where they are others, and returns what it is set to by that. Instructions that a request does
-// not name stay; tools do not.
-func (a *api) settings(ctx context.Context, who *service.Principal, v conversation.View, w *request.Intent, agent conversation.AgentName) (set conversation.Update, err error) {
-	u := conversation.Update{By: who.User, Policy: conversation.Overrides{}}
+// change is what a request sets a session to, where it is set otherwise; nil = nothing. Instructions
+// that a request does not name stay; tools do not.
+func change(v conversation.View, who *service.Principal, w *request.Intent, agent conversation.AgentName) *conversation.Update {
+	u := &conversation.Update{By: who.User, Policy: conversation.Overrides{}}
 	if agent != "" && agent != v.Agent {
 		u.Agent = agent
 	}
@@ -348,9 +357,18 @@ func (a *api) settings(ctx context.Context, who *service.Principal, v conversati
 		u.Policy[policyTools] = nil
 	}
 	if u.Agent == "" && len(u.Policy) == 0 {
-		return u, nil
+		return nil
 	}
-	r, err := a.Tell(ctx, v.Key, who.User, u)
+	return u
+}
+
+// settings makes the change of a request, and returns what the session is set to by that.
+func (a *api) settings(ctx context.Context, who *service.Principal, v conversation.View, w *request.Intent, agent conversation.AgentName) (set conversation.Update, err error) {
+	u := change(v, who, w, agent)
+	if u == nil {
+		return set, nil
+	}
+	r, err := a.Tell(ctx, v.Key, who.User, *u)
 	set = conversation.Update{Agent: u.Agent, Policy: conversation.Overrides{}}
 	for key := range u.Policy {
 		set.Policy[key] = r.Policy[key] // as the session has it
