@@ -1304,3 +1304,48 @@ func TestOpenAIRepeatedAtOnceSets(t *testing.T) {
 		}
 	}
 }
+
+// A client that has not steered, and has no socket, finds the rest of what it has asked for: each
+// response that was steered names the next one, and each of them can be streamed, from anywhere in it.
+func TestOpenAISteeredIsFoundAgain(t *testing.T) {
+	r := startOpenAI(t)
+	r.sessions.Play(func(w *machinetest.World) { w.Rules.Policy.MaxNudges = 0 })
+	_, steer, next := r.steerSocket(`{"type":"response.create","input":"In another session"}`)
+	asked := r.respond(`{"input":"Go","background":true}`)
+	stream := func(id, after string) (events []string) {
+		for event := range strings.SplitSeq(string(r.call("GET", "/v1/responses/"+id+"?stream=true"+after, "").want(t, 200).body), "\n\n") {
+			if _, data, is := strings.Cut(event, "data: {"); is {
+				events = append(events, "{"+data)
+			}
+		}
+		return events
+	}
+	of := socketEvent{}
+	of.Response.apiResponse = asked
+	for _, text := range []string{"One", "Two", "Three"} {
+		if text != "Three" {
+			steer(of, `"More"`)
+			next("response.steer.accepted")
+		}
+		r.sessions.Model(asked.key(), machinetest.Text(text))
+		got := r.retrieve(of.Response.ID)
+		if len(got.Output) != 1 || got.Output[0].Content[0].Text != text || (got.Status == "completed") != (text == "Three") {
+			t.Errorf("%s: %+v", text, got)
+		}
+		whole := stream(got.ID, "")
+		for i, event := range whole {
+			var at struct {
+				Number uint64 `json:"sequence_number"`
+			}
+			if err := json.Unmarshal([]byte(event), &at); err != nil {
+				t.Fatalf("%s: %v", event, err)
+			}
+			if rest := stream(got.ID, "&starting_after="+strconv.FormatUint(at.Number, 10)); !slices.Equal(rest, whole[i+1:]) {
+				t.Errorf("%s behind %s: %v", text, event, rest)
+			}
+		}
+		if of.Response.ID = got.Metadata["parley.next"]; (of.Response.ID == "") != (text == "Three") {
+			t.Fatalf("%s: %v", text, got.Metadata)
+		}
+	}
+}

@@ -64,7 +64,7 @@ func (t *telling) take(n *exchange.Note) bool {
 	}
 	if t.s.add(n); t.s.steered {
 		t.forget()
-		before, next := t.s.ref, t.s.next(n)
+		before, next := t.s.ref, t.s.next()
 		if !t.told.Claim(string(before.task), next.ref.id()) { // another lane of the same task goes on with it
 			return false
 		}

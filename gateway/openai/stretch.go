@@ -29,7 +29,8 @@ type stretch struct {
 	whole   bool                     // no steer ends it: Chat Completions have no word for that
 	steers  []conversation.MessageID // said to it by response.steer, and read by no step yet
 	stepped bool                     // a step has begun that reads what began it
-	steered bool                     // it has ended, for a later step has read one: what comes then is the next response
+	steered bool                     // it has ended, for a later step has read one
+	behind  reference                // then: the next response
 }
 
 // output is an item of the response.
@@ -64,6 +65,7 @@ func (s *stretch) add(n *exchange.Note) {
 	switch {
 	case s.begun:
 		if s.steered = s.reads(n) && !s.whole; s.steered {
+			s.behind = reference{s.ref.task, n.Event.Seq}
 			s.rest(n)
 			return
 		}
@@ -128,9 +130,9 @@ func (s *stretch) reads(n *exchange.Note) bool {
 }
 
 // next is the response behind one that was steered: it begins with the note that has ended that.
-func (s *stretch) next(n *exchange.Note) *stretch {
+func (s *stretch) next() *stretch {
 	run := *s.run
-	return &stretch{ref: reference{s.ref.task, n.Event.Seq}, model: s.model, run: &run, status: statusProgress}
+	return &stretch{ref: s.behind, model: s.model, run: &run, status: statusProgress}
 }
 
 // begin is with the first note of the stretch.
@@ -317,6 +319,9 @@ func (s *stretch) metadata() map[string]string {
 	}
 	if s.run.Evidence != 0 {
 		m["parley.evidence"] = s.run.Evidence.String()
+	}
+	if s.steered {
+		m["parley.next"] = s.behind.id()
 	}
 	for _, q := range s.run.Waits() {
 		if s.run.CallOf(q) == nil && q.Asked.Approval == nil {
