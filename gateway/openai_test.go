@@ -1037,9 +1037,12 @@ func TestOpenAISteerOfACompletion(t *testing.T) {
 // What a response does not read before it rests is a task of its own, and the next response.
 func TestOpenAISteerLeftOver(t *testing.T) {
 	r := startOpenAI(t)
+	r.sessions.Play(func(w *machinetest.World) { w.Rules.Policy.MaxNudges = 0 })
 	first, steer, next := r.steerSocket(`{"type":"response.create","input":"Go","tools":` + twoTools + `}`)
-	steer(first, `"And that"`)
-	next("response.steer.accepted")
+	for _, more := range []string{"And that", "And this"} {
+		steer(first, `"`+more+`"`)
+		next("response.steer.accepted")
+	}
 	r.sessions.Model(first.Response.key(), machinetest.Call("a", `{}`))
 	next("response.completed")
 	begun := next("response.created")
@@ -1053,6 +1056,9 @@ func TestOpenAISteerLeftOver(t *testing.T) {
 	r.sessions.Model(first.Response.key(), machinetest.Text("Two"))
 	if e := next("response.completed"); e.Response.ID != begun.Response.ID {
 		t.Errorf("%+v", e)
+	}
+	if was, now := r.inputOf(first.Response.ID), r.inputOf(begun.Response.ID); was != "Go" || now != "And that|And this" {
+		t.Errorf("they were said %q and %q", was, now)
 	}
 }
 

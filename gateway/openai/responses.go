@@ -376,6 +376,12 @@ func (a *api) inputItems(c *fiber.Ctx) error {
 			continue
 		}
 		switch e := n.Event.Body.(type) {
+		case conversation.TaskStatusChanged: // left over by another task, which they were said to
+			if len(e.Messages) > 0 && b.ref.from == 0 {
+				if err := a.saidBefore(ctx, who, b.key, n.Event.Seq, e.Messages, list); err != nil {
+					return err
+				}
+			}
 		case conversation.MessageAccepted:
 			if isSteer(e) {
 				kept := *n
@@ -398,6 +404,19 @@ func (a *api) inputItems(c *fiber.Ctx) error {
 		}
 	}
 	return list.page(c)
+}
+
+// saidBefore adds messages to a list that were said before an event.
+func (a *api) saidBefore(ctx context.Context, who *service.Principal, key conversation.SessionKey, before conversation.Seq, ids []conversation.MessageID, list *items) error {
+	for n, err := range a.Notes(ctx, who, key, 0, before) {
+		if err != nil {
+			return err
+		}
+		if n.Kind == exchange.Accepted && slices.Contains(ids, n.Event.Body.(conversation.MessageAccepted).Message) {
+			list.add(n)
+		}
+	}
+	return nil
 }
 
 // atLeast reads a whole number of the query.
