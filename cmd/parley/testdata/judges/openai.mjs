@@ -262,8 +262,51 @@ async function socket() {
   ws.close();
 }
 
+// Killed between a steer and the step that reads it, and in the middle of what is said to it.
+async function steeredAndKilled() {
+  for (const late of [false, true]) {
+    const when = late ? 'killed in the answer to a steer' : 'killed before a steer is read';
+    const got = [];
+    const ws = new ResponsesWS(client);
+    ws.on('event', (e) => got.push(e));
+    ws.on('error', () => {});
+    const event = (fits) => until(() => got.find(fits));
+    ws.send({ type: 'response.create', model, input: '/stream 30 first' });
+    const { response } = await event((e) => e.type === 'response.created');
+    ws.send({ type: 'response.steer', previous_response_id: response.id, input: '/stream 30 steered' });
+    await event((e) => e.type === 'response.steer.accepted');
+    const unaware = collect(await client.responses.retrieve(response.id, { stream: true })).catch(() => []);
+    let seen = [];
+    if (late) {
+      await event((e) => e.type === 'response.output_text.delta' && e.delta.includes('steered'));
+      const last = (await unaware).at(-1);
+      equal('a stream of who has not steered ends there, too, and says what is next',
+        [last.type, last.response.incomplete_details.reason, last.response.metadata['parley.next']],
+        ['response.incomplete', 'steered', got.findLast((e) => e.type === 'response.created').response.id]);
+    }
+    await ask('kill');
+    await ask('start');
+    seen = got.slice(got.findLastIndex((e) => e.type === 'response.created'));
+    const first = await until(async () => { const r = await client.responses.retrieve(response.id); return r.status === 'incomplete' && r; });
+    equal(when + ' the response ends as steered', [first.incomplete_details.reason, first.output_text.trim()], ['steered', 'first '.repeat(30).trim()]);
+    const next = first.metadata['parley.next'];
+    const rest = await collect(await client.responses.retrieve(next, late ? { stream: true, starting_after: seen.at(-1).sequence_number } : { stream: true }));
+    const done = rest.at(-1).response;
+    equal(when + ' the next one completes', [done.id, done.status, done.output_text ?? done.output.map((o) => o.content[0].text).join('').trim()], [next, 'completed', 'steered '.repeat(30).trim()]);
+    check(when + ' numbers grow', growing(late ? [...seen, ...rest] : rest));
+    const input = async (id) => (await client.responses.inputItems.list(id)).data.map((i) => i.content[0].text);
+    equal(when + ' each has its input', [await input(response.id), await input(next)], [['/stream 30 first'], ['/stream 30 steered']]);
+    const items = await client.conversations.items.list(first.conversation.id, { order: 'asc' });
+    equal(when + ' the conversation has each text once', items.data.filter((i) => i.role === 'assistant').map((i) => i.content[0].text.split(' ')[0]), ['first', 'steered']);
+    await fails(when + ' the first one cannot be cancelled', OpenAI.BadRequestError, 'response_not_cancellable', () => client.responses.cancel(response.id));
+    const after = await client.responses.create({ model, input: '/say After', previous_response_id: response.id });
+    equal(when + ' the conversation goes on', [after.output_text, after.conversation.id], ['After', first.conversation.id]);
+    ws.close();
+  }
+}
+
 judge(async () => {
-  for (const part of [responses, background, conversations, questions, approvals, completions, chatTools, others, socket, tools, drained, killed]) {
+  for (const part of [responses, background, conversations, questions, approvals, completions, chatTools, others, socket, tools, drained, killed, steeredAndKilled]) {
     try {
       await part();
     } catch (e) {
