@@ -1355,3 +1355,37 @@ func TestOpenAISteeredIsFoundAgain(t *testing.T) {
 		}
 	}
 }
+
+// Of two requests at once that answer the same calls, one is taken as a whole, and the other one not
+// at all.
+func TestOpenAIAnsweredAtOnce(t *testing.T) {
+	r := startOpenAI(t)
+	for range 20 {
+		calls := r.respond(`{"input":"Go","background":true,"tools":` + twoTools + `}`)
+		r.sessions.Model(calls.key(), machinetest.Call("a", `{}`), machinetest.Call("b", `{}`))
+		calls = r.retrieve(calls.ID)
+		var all sync.WaitGroup
+		statuses := make([]int, 4)
+		for i := range statuses {
+			all.Go(func() {
+				order := []string{calls.Output[i%2].CallID, calls.Output[1-i%2].CallID}
+				var outputs []string
+				for _, id := range order {
+					outputs = append(outputs, `{"type":"function_call_output","call_id":"`+id+`","output":"`+strconv.Itoa(i)+`"}`)
+				}
+				statuses[i] = r.call("POST", "/v1/responses", `{"background":true,"input":[`+strings.Join(outputs, ",")+`],"tools":`+twoTools+`}`).status
+			})
+		}
+		all.Wait()
+		said := map[string]bool{}
+		for _, e := range events(r, calls.key()) {
+			if b, is := e.Body.(conversation.QuestionAnswered); is {
+				said[b.Text] = true
+			}
+		}
+		slices.Sort(statuses)
+		if len(said) != 1 || !slices.Equal(statuses, []int{200, 409, 409, 409}) {
+			t.Fatalf("%v: answered by %v", statuses, said)
+		}
+	}
+}

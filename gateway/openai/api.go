@@ -132,11 +132,8 @@ func (a *api) give(ctx context.Context, who *service.Principal, w *request.Inten
 	if err != nil {
 		return r, err
 	}
-	if len(w.Answers) > 0 {
-		return a.answer(ctx, who, view, w)
-	}
-	if change(view, who, w, agent) != nil && !opened { // what another request has set, and may put back, is not known before
-		end, err := a.Turn(ctx, key)
+	if !opened && (len(w.Answers) > 0 || change(view, who, w, agent) != nil) {
+		end, err := a.Turn(ctx, key) // what another request answers, or sets and may put back, is not known before
 		if err != nil {
 			return r, err
 		}
@@ -144,6 +141,9 @@ func (a *api) give(ctx context.Context, who *service.Principal, w *request.Inten
 		if view, err = a.View(ctx, key, who.User); err != nil {
 			return r, err
 		}
+	}
+	if len(w.Answers) > 0 {
+		return a.answer(ctx, who, view, w)
 	}
 	if repeatable {
 		if r, err = a.before(ctx, who, key, w, id); err != nil || r.Task != "" {
