@@ -45,7 +45,8 @@ type Group struct {
 	limits  gateway.Limits
 	solo    *cluster.Solo // nil = this process is a member of a cluster, which runs them
 	running []assemble.Channel
-	busy    bool // something is to be run
+	busy    bool        // something is to be run
+	words   chan []byte // to where pushes run; nil = none do
 	ended   sync.WaitGroup
 	stop    context.CancelFunc
 }
@@ -125,31 +126,49 @@ func (ch *Group) Pushes(c *config.Config, store chats.Store, secret []byte, coun
 		return nil, nil
 	}
 	p := push.New(c.Pushes, local, push.Parts{Store: store, Cursors: service.NewCursors(secret), Metrics: counts(), Logger: log, Wake: ch.wakePushes})
-	ch.busy = true
+	ch.busy, ch.words = true, make(chan []byte, words)
 	return p, ch.runner.Singleton(cluster.Singleton{Name: pushSingleton, Run: p.Run, Answer: func(_ context.Context, body []byte, _ cluster.Back) ([]byte, bool) {
 		p.Answer(body)
 		return nil, true
 	}})
 }
 
-// wakePushes says where pushes run that there is something to do. Nobody waits for that: what is not
-// heard is found there a little later.
+// words is how many words to pushes may wait.
+const words = 256
+
+// wakePushes says where pushes run that there is something to do. What is not heard is found there
+// a little later.
 func (ch *Group) wakePushes(text []byte) {
-	go func() { // ends by its deadline
-		ctx, cancel := context.WithTimeout(context.Background(), inletWait)
-		defer cancel()
-		_, _ = ch.runner.Ask(ctx, pushSingleton, text, inletWait, nil)
-	}()
+	select {
+	case ch.words <- text:
+	default:
+	}
 }
 
-// Run runs what this process runs alone, until end is called. A server with nothing to run is as
-// light as one that knows of none.
-func (ch *Group) Run(ctx context.Context) {
-	if ch.solo == nil || !ch.busy {
-		return
+// carry takes words to where pushes run, until ctx ends.
+func (ch *Group) carry(ctx context.Context) {
+	for {
+		select {
+		case text := <-ch.words:
+			soon, cancel := context.WithTimeout(ctx, inletWait)
+			_, _ = ch.runner.Ask(soon, pushSingleton, text, inletWait, nil)
+			cancel()
+		case <-ctx.Done():
+			return
+		}
 	}
+}
+
+// Run runs what this process runs alone, and carries words to where pushes run, until End is called.
+// A server with nothing to run is as light as one that knows of none.
+func (ch *Group) Run(ctx context.Context) {
 	ctx, ch.stop = context.WithCancel(ctx)
-	ch.ended.Go(func() { ch.solo.Run(ctx) })
+	if ch.solo != nil && ch.busy {
+		ch.ended.Go(func() { ch.solo.Run(ctx) })
+	}
+	if ch.words != nil {
+		ch.ended.Go(func() { ch.carry(ctx) })
+	}
 }
 
 // End ends what Run has begun, and waits for it.
