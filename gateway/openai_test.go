@@ -1262,31 +1262,6 @@ func TestOpenAISteerLateWithoutALane(t *testing.T) {
 	}
 }
 
-// Several requests at once, each with settings of its own, leave the session as it was when all of
-// them are refused: none puts back what another one had set for the moment.
-func TestOpenAIRefusedAtOnceKeepSettings(t *testing.T) {
-	r := startOpenAI(t)
-	first := r.respond(`{"input":"Go","background":true,"instructions":"Be brief"}`)
-	r.call("PATCH", "/api/sessions/"+string(first.key().Session), `{"policy":{"inbox.max_queued":1}}`).want(t, 200)
-	r.respond(`{"input":"Waits","background":true,"conversation":"` + first.Conversation.ID + `"}`)
-	was := settingsOf(r, first.key())
-	for range 20 {
-		var all sync.WaitGroup
-		for i := range 6 {
-			all.Go(func() {
-				a := r.call("POST", "/v1/responses", `{"background":true,"input":"x","instructions":"`+strconv.Itoa(i)+`","conversation":"`+first.Conversation.ID+`"}`)
-				if a.status != 429 {
-					t.Errorf("%d %s", a.status, a.body)
-				}
-			})
-		}
-		all.Wait()
-		if now := settingsOf(r, first.key()); now != was {
-			t.Fatalf("%s\nwas %s", now, was)
-		}
-	}
-}
-
 // A request that is sent again before it is answered is one: its repetition does not put back what
 // it sets.
 func TestOpenAIRepeatedAtOnceSets(t *testing.T) {

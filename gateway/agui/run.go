@@ -269,7 +269,7 @@ func (r *request) settings(ctx context.Context) (back func(refusal error) error,
 		r.wanted(func(key string, value json.RawMessage) { wanted[key] = value })
 	}
 	change := exchange.Changed(r.view.Policy, wanted)
-	back, err = r.Set(ctx, r.who, r.view, change)
+	back, err = r.Set(ctx, r.who, r.view, exchange.Settings{Policy: change})
 	var refused *conversation.Error
 	if errors.As(err, &refused) && refused.Code == conversation.Forbidden {
 		for key := range change {

@@ -42,31 +42,54 @@ func Changed(are, said conversation.Overrides) conversation.Overrides {
 	return changed
 }
 
-// Set changes those of a session's policies that differ from what is said. back takes the change
-// back, for a request that is refused behind it, unless something else has happened since: then
-// others count on it. It gives back the refusal, with what went wrong besides.
-func (x *Exchange) Set(ctx context.Context, who *service.Principal, v conversation.View, said conversation.Overrides) (back func(refusal error) error, err error) {
-	change, was := Changed(v.Policy, said), conversation.Overrides{}
-	for key := range change {
-		was[key] = v.Policy[key]
+// Settings are what a session is set to with what is said: with "" no agent is named, with null a
+// policy is taken away.
+type Settings struct {
+	Agent  conversation.AgentName
+	Policy conversation.Overrides
+}
+
+// Differ are those settings that differ from what a session has.
+func (s Settings) Differ(v conversation.View) Settings {
+	d := Settings{Policy: Changed(v.Policy, s.Policy)}
+	if s.Agent != v.Agent {
+		d.Agent = s.Agent
+	}
+	return d
+}
+
+// None is true when nothing is to be set.
+func (s Settings) None() bool { return s.Agent == "" && len(s.Policy) == 0 }
+
+// Set changes what a session is set to, where it differs, as the owner of a session may: nobody's
+// rights lift ceilings here. back takes the change back, for a request that is refused behind it:
+// what nobody else has set since, and nothing if somebody has said something, for that counts on it. It
+// gives back the refusal, with what went wrong besides.
+func (x *Exchange) Set(ctx context.Context, who *service.Principal, v conversation.View, said Settings) (back func(refusal error) error, err error) {
+	change, was := said.Differ(v), Settings{Policy: conversation.Overrides{}}
+	for key := range change.Policy {
+		was.Policy[key] = v.Policy[key]
+	}
+	if change.Agent != "" {
+		was.Agent = v.Agent
 	}
 	nothing := func(refusal error) error { return refusal }
-	if len(change) == 0 {
+	if change.None() {
 		return nothing, nil
 	}
-	update := func(policy conversation.Overrides) (conversation.Receipt, error) {
-		return x.Tell(ctx, v.Key, who.User, conversation.Update{By: who.User, Policy: policy, Admin: who.May(service.ScopeAdmin)})
+	update := func(s Settings) (conversation.Receipt, error) {
+		return x.Tell(ctx, v.Key, who.User, conversation.Update{By: who.User, Agent: s.Agent, Policy: s.Policy})
 	}
 	set, err := update(change)
 	if err != nil {
 		return nothing, err
 	}
 	return func(refusal error) error {
-		if !StoresNothing(refusal) {
+		if refusal != nil && !StoresNothing(refusal) {
 			return refusal
 		}
-		now, err := x.View(ctx, v.Key, who.User)
-		if err == nil && now.Head == set.Seq {
+		was, err := x.untouched(ctx, v.Key, set.Seq, was)
+		if err == nil && !was.None() {
 			_, err = update(was)
 		}
 		if err != nil {
@@ -74,6 +97,36 @@ func (x *Exchange) Set(ctx context.Context, who *service.Principal, v conversati
 		}
 		return refusal
 	}, nil
+}
+
+// untouched are those settings that were made by an event, and by none behind it. None are where a
+// message was accepted since, or the event is another one: then nothing was changed.
+func (x *Exchange) untouched(ctx context.Context, key conversation.SessionKey, set conversation.Seq, s Settings) (Settings, error) {
+	ours := false
+	for e, err := range x.Events(ctx, key, max(set, 1)-1, 0) {
+		if err != nil {
+			return Settings{}, err
+		}
+		switch b := e.Body.(type) {
+		case conversation.SessionUpdated:
+			if e.Seq == set {
+				ours = true
+				continue
+			}
+			if b.Agent != "" {
+				s.Agent = ""
+			}
+			for name := range b.Policy {
+				delete(s.Policy, name)
+			}
+		case conversation.MessageAccepted:
+			return Settings{}, nil
+		}
+	}
+	if !ours {
+		return Settings{}, nil
+	}
+	return s, nil
 }
 
 // CheckMode refuses a mode that the configuration does not allow. A server that does not say what it

@@ -13,8 +13,8 @@
 // on one message goes, and when a client that waits for it may be answered.
 //
 // What clients want becomes the same commands as everywhere: [Exchange.Say],
-// [Exchange.Answer], [Exchange.Cancel]. Who needs several of them in a row asks for its turn:
-// [Exchange.Turn].
+// [Exchange.Answer], [Exchange.Cancel]. What a session is set to with what is said is
+// [Exchange.Set], which can be taken back when that is refused.
 //
 // The package starts no goroutine. A Fold, a Run and a Follower belong to one goroutine.
 package exchange

@@ -12,13 +12,10 @@ import (
 )
 
 // Exchange is what ways in for other protocols work with. It may be used from any goroutine.
-type Exchange struct {
-	*door.HTTP
-	turns turns
-}
+type Exchange struct{ *door.HTTP }
 
 // New makes it.
-func New(d *door.HTTP) *Exchange { return &Exchange{HTTP: d} }
+func New(d *door.HTTP) *Exchange { return &Exchange{d} }
 
 // From says what to follow, and from where.
 type From struct {

@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -88,7 +87,7 @@ func (a *api) begin(ctx context.Context, who *service.Principal, w *request.Inte
 		if conversation.AsError(err).Code == conversation.Conflict { // its words are of ids that the client does not know
 			err = usedBefore(w)
 		}
-		if own && storesNothing(err) {
+		if own && exchange.StoresNothing(err) {
 			err = errors.Join(err, a.Sessions.Erase(ctx, b.key, who.User)) // nothing was said in it, and nobody knows of it
 		}
 		return b, err
@@ -132,16 +131,6 @@ func (a *api) give(ctx context.Context, who *service.Principal, w *request.Inten
 	if err != nil {
 		return r, err
 	}
-	if !opened && (len(w.Answers) > 0 || change(view, who, w, agent) != nil) {
-		end, err := a.Turn(ctx, key) // what another request answers, or sets and may put back, is not known before
-		if err != nil {
-			return r, err
-		}
-		defer end()
-		if view, err = a.View(ctx, key, who.User); err != nil {
-			return r, err
-		}
-	}
 	if len(w.Answers) > 0 {
 		return a.answer(ctx, who, view, w)
 	}
@@ -160,13 +149,13 @@ func (a *api) give(ctx context.Context, who *service.Principal, w *request.Inten
 	if opened || view.Closed { // a closed session takes answers at most, and keeps what it is set to
 		return a.say(ctx, who, view, w, files, id)
 	}
-	set, err := a.settings(ctx, who, view, w, agent)
+	back, err := a.Set(ctx, who, view, settings(view, who, w, agent))
 	if err != nil {
 		return r, err
 	}
 	r, err = a.say(ctx, who, view, w, files, id)
-	if r.Duplicate || err != nil && storesNothing(err) { // only the session knows whether it takes the message
-		err = errors.Join(err, a.putBack(ctx, who, view, set))
+	if r.Duplicate || err != nil { // only the session knows whether it takes the message
+		err = back(err)
 	}
 	return r, err
 }
@@ -187,15 +176,6 @@ func (a *api) fits(w *request.Intent) error {
 		}
 	}
 	return nil
-}
-
-// storesNothing is true for an error after which nothing of a request can be stored.
-func storesNothing(err error) bool {
-	switch conversation.AsError(err).Code {
-	case conversation.Timeout, conversation.Unavailable, conversation.Internal:
-		return false
-	}
-	return true
 }
 
 // agent is the agent that a model's name stands for; "" = the session's.
@@ -336,71 +316,23 @@ func callersTools(specs []conversation.ToolSpec) json.RawMessage {
 	return b
 }
 
-// change is what a request sets a session to, where it is set otherwise; nil = nothing. Instructions
-// that a request does not name stay; tools do not.
-func change(v conversation.View, who *service.Principal, w *request.Intent, agent conversation.AgentName) *conversation.Update {
-	u := &conversation.Update{By: who.User, Policy: conversation.Overrides{}}
-	if agent != "" && agent != v.Agent {
-		u.Agent = agent
-	}
+// settings are what a request wants a session to be set to. Instructions that it does not name stay;
+// tools do not, but those of others are left to their owner.
+func settings(v conversation.View, who *service.Principal, w *request.Intent, agent conversation.AgentName) exchange.Settings {
+	s := exchange.Settings{Agent: agent, Policy: conversation.Overrides{}}
 	if w.Instructions != nil {
-		u.Policy[policyInstructions] = encode(*w.Instructions)
-		if *w.Instructions == "" {
-			u.Policy[policyInstructions] = nil
+		s.Policy[policyInstructions] = nil
+		if *w.Instructions != "" {
+			s.Policy[policyInstructions] = encode(*w.Instructions)
 		}
 	}
-	_, has := v.Policy[policyTools]
 	switch {
 	case len(w.Tools) > 0:
-		u.Policy[policyTools] = callersTools(w.Tools)
-	case has && v.Owner == who.User: // others' tools are left to their owner
-		u.Policy[policyTools] = nil
+		s.Policy[policyTools] = callersTools(w.Tools)
+	case v.Owner == who.User:
+		s.Policy[policyTools] = nil
 	}
-	if u.Agent == "" && len(u.Policy) == 0 {
-		return nil
-	}
-	return u
-}
-
-// settings makes the change of a request, and returns what the session is set to by that.
-func (a *api) settings(ctx context.Context, who *service.Principal, v conversation.View, w *request.Intent, agent conversation.AgentName) (set conversation.Update, err error) {
-	u := change(v, who, w, agent)
-	if u == nil {
-		return set, nil
-	}
-	r, err := a.Tell(ctx, v.Key, who.User, *u)
-	set = conversation.Update{Agent: u.Agent, Policy: conversation.Overrides{}}
-	for key := range u.Policy {
-		set.Policy[key] = r.Policy[key] // as the session has it
-	}
-	return set, err
-}
-
-// putBack sets a session back to what it was when the message, for which it was set otherwise, was
-// refused. What another request has set meanwhile stays.
-func (a *api) putBack(ctx context.Context, who *service.Principal, was conversation.View, set conversation.Update) error {
-	changed := set.Agent != ""
-	for key, value := range set.Policy {
-		changed = changed || !bytes.Equal(value, was.Policy[key])
-	}
-	if !changed {
-		return nil
-	}
-	now, err := a.View(ctx, was.Key, who.User)
-	if err != nil {
-		return err
-	}
-	u := conversation.Update{By: who.User, Policy: conversation.Overrides{}}
-	if set.Agent != "" && now.Agent == set.Agent {
-		u.Agent = was.Agent
-	}
-	for key, value := range set.Policy {
-		if bytes.Equal(now.Policy[key], value) {
-			u.Policy[key] = was.Policy[key] // nil takes it away
-		}
-	}
-	_, err = a.Tell(ctx, was.Key, who.User, u)
-	return err
+	return s
 }
 
 // say gives the session the message of a request. Where the session waits for an answer, it is that.
@@ -550,8 +482,12 @@ var errClosed = &conversation.Error{Code: conversation.SessionIsClosed, Message:
 
 // answersTo finds the questions that a request answers, before one of them is answered. Those that
 // are not open any more come first: an answer to one is a repetition or is refused, and stores
-// nothing.
+// nothing. The others are in the order in which they were asked, whichever the client has: so of two
+// requests that answer the same ones at once, the one that is too late for the first answers none.
 func (a *api) answersTo(ctx context.Context, v conversation.View, w *request.Intent) (known []exchange.Answered, err error) {
+	place := func(q conversation.QuestionID) int {
+		return slices.IndexFunc(v.Questions, func(o conversation.QuestionView) bool { return o.Asked.Question == q })
+	}
 	var open []exchange.Answered
 	texts := map[string]string{}
 	for _, answer := range w.Answers {
@@ -570,7 +506,7 @@ func (a *api) answersTo(ctx context.Context, v conversation.View, w *request.Int
 			}
 		}
 		to := exchange.Answered{Via: conversation.ViaOpenAI, ID: door.OwnID("openai:answer:" + answer.ID), Question: question, Text: answer.Text}
-		at := slices.IndexFunc(v.Questions, func(q conversation.QuestionView) bool { return q.Asked.Question == question })
+		at := place(question)
 		switch {
 		case at < 0:
 			known = append(known, to)
@@ -580,6 +516,7 @@ func (a *api) answersTo(ctx context.Context, v conversation.View, w *request.Int
 			open = append(open, to)
 		}
 	}
+	slices.SortFunc(open, func(a, b exchange.Answered) int { return place(a.Question) - place(b.Question) })
 	return append(known, open...), nil
 }
 

@@ -157,7 +157,7 @@ func (a *api) give(ctx context.Context, who *service.Principal, v conversation.V
 	if err := a.upload(ctx, who, v.Key, files); err != nil {
 		return receipt, err
 	}
-	back, err := a.Set(ctx, who, v, r.policy())
+	back, err := a.Set(ctx, who, v, exchange.Settings{Policy: r.policy()})
 	if err != nil {
 		return receipt, err
 	}
@@ -258,7 +258,7 @@ func (a *api) answerBySaying(ctx context.Context, who *service.Principal, t told
 	if !open(v, said.Question) {
 		policy = nil // it repeats an answer, or is none
 	}
-	back, err := a.Set(ctx, who, v, policy)
+	back, err := a.Set(ctx, who, v, exchange.Settings{Policy: policy})
 	if err != nil {
 		return t, err
 	}
@@ -310,7 +310,7 @@ func (a *api) goOn(ctx context.Context, c *fiber.Ctx, who *service.Principal, r 
 	}
 	back := func(refusal error) error { return refusal }
 	if brings {
-		if back, err = a.Set(ctx, who, v, r.policy()); err != nil {
+		if back, err = a.Set(ctx, who, v, exchange.Settings{Policy: r.policy()}); err != nil {
 			return t, err
 		}
 	}
