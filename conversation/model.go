@@ -117,17 +117,20 @@ type Request struct {
 	// TraceParent goes to the provider as the W3C's header; "" = the task has no trace.
 	TraceParent string
 
-	WrapUp  bool          // the last answer of a task at its step limit; no tools
-	Stream  bool          // deltas are wanted
-	Entries []Entry       // the transcript; shared with the engine: read only
-	Own     int           // the place from which Entries may be of this task; those before are of others
-	Counted Counts        // of Entries; zero = they were not counted. Who shows other entries takes Own and Counted away
-	Last    []Entry       // what is generated anew for each request and comes behind the transcript
-	Named   bool          // what users said begins with a line that says who, see package author
-	Note    string        // the engine's word at the end of all: no turn of its own, but appended to the last entry; "" = none
-	Open    []OpenMessage // messages that the task has read and that are not resolved
-	Running []RunningCall // calls without a result yet, oldest first
-	Tools   []ToolSpec
+	WrapUp bool // the last answer of a task at its step limit; no tools
+	// MustCall: the answer must consist of calls of Tools, which hold the engine's own alone. A wire that can
+	// says so to its provider (tool_choice required). No text of such an answer is shown.
+	MustCall bool
+	Stream   bool          // deltas are wanted
+	Entries  []Entry       // the transcript; shared with the engine: read only
+	Own      int           // the place from which Entries may be of this task; those before are of others
+	Counted  Counts        // of Entries; zero = they were not counted. Who shows other entries takes Own and Counted away
+	Last     []Entry       // what is generated anew for each request and comes behind the transcript
+	Named    bool          // what users said begins with a line that says who, see package author
+	Note     string        // the engine's word at the end of all: no turn of its own, but appended to the last entry; "" = none
+	Open     []OpenMessage // messages that the task has read and that are not resolved
+	Running  []RunningCall // calls without a result yet, oldest first
+	Tools    []ToolSpec
 	// Forbidden are, in a wrap-up, the tools of the steps before, which this one may not
 	// call: for wires that refuse a transcript with calls whose tools are not described.
 	Forbidden []ToolSpec
