@@ -16,7 +16,8 @@ type cacheMark struct {
 //
 // What is kept anew costs a quarter more, so there is no mark where nobody comes back: a
 // summary or a report of triage is asked for beside the steps, and the messages of a
-// wrap-up are kept apart from those of other steps, because its tool_choice is another.
+// wrap-up, or of a step whose answer must be calls, are kept apart from those of other
+// steps, because its tool_choice or its tools are others.
 func (q *request) mark(r *conversation.Request, c *cacheMark) {
 	if r.Step == 0 {
 		return
@@ -27,7 +28,7 @@ func (q *request) mark(r *conversation.Request, c *cacheMark) {
 	if n := len(q.System); n > 0 {
 		q.System[n-1].Cache = c
 	}
-	if r.WrapUp {
+	if r.WrapUp || r.MustCall {
 		return
 	}
 	last := len(q.Messages) - 1

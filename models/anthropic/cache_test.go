@@ -53,6 +53,7 @@ func TestMarks(t *testing.T) {
 		"nothing of the user at the end": {conversation.Request{Step: step, Entries: []conversation.Entry{user("go"), answer(said("done"))}}, "0.0 text go, 1.0 text done"},
 		"nothing at all":                 {conversation.Request{Step: step, System: "s"}, "prompt"},
 		"a wrap-up":                      {conversation.Request{Step: step, System: "s", WrapUp: true, Forbidden: tools, Entries: []conversation.Entry{user("go")}}, "f, prompt"},
+		"calls alone":                    {conversation.Request{Step: step, System: "s", MustCall: true, Tools: tools, Entries: []conversation.Entry{user("go")}}, "f, prompt"},
 		"beside the steps":               {conversation.Request{System: "s", Tools: tools, Entries: []conversation.Entry{user("go")}}, ""},
 	} {
 		if _, _, err := modelstest.Collect(t.Context(), m, c.r); err != nil {

@@ -117,7 +117,7 @@ func textOf(text string) textBlock { return textBlock{Text: text, Type: "text"} 
 
 // body writes the body of a request, with the whole transcript. The prefix is what the
 // thinking of its answer is bound to, "" = nothing.
-func (m *Model) body(r *conversation.Request, n *httpmodel.Names, streaming bool) (body []byte, prefix string, err error) {
+func (m *Model) body(r *conversation.Request, n *httpmodel.Names, streaming bool, c *httpmodel.Call) (body []byte, prefix string, err error) {
 	q := &request{
 		MaxTokens: m.o.MaxOutputTokens, Messages: messages(r, n, m.Origin()), Model: m.o.Model,
 		Metadata: metadata{UserID: string(r.Session)}, Temperature: m.o.Temperature, Stream: streaming,
@@ -130,8 +130,14 @@ func (m *Model) body(r *conversation.Request, n *httpmodel.Names, streaming bool
 		q.Tools = append(q.Tools, tool{InputSchema: written, Name: n.ToProvider(name), Description: description})
 		return err
 	}
+	extra := m.o.Extra
+	if m.mustThink() && !mayThink(q.Messages) {
+		extra = maps.Clone(extra)
+		extra["thinking"] = noThinking
+	}
 	tools := r.Tools
-	if len(tools) == 0 {
+	switch {
+	case len(tools) == 0:
 		// A transcript with calls is refused without tools, so they are there, and forbidden:
 		// the same as in the steps before, which the provider has in its cache.
 		if tools = r.Forbidden; len(tools) == 0 {
@@ -140,6 +146,8 @@ func (m *Model) body(r *conversation.Request, n *httpmodel.Names, streaming bool
 		if len(tools) > 0 {
 			q.ToolChoice = &toolChoice{Type: "none"}
 		}
+	case !thinks(extra) && c.MustCall(r): // with thinking the API refuses it
+		q.ToolChoice = &toolChoice{Type: "any"}
 	}
 	for _, t := range tools {
 		if err := add(t.Name, t.Description, t.Schema); err != nil {
@@ -153,11 +161,6 @@ func (m *Model) body(r *conversation.Request, n *httpmodel.Names, streaming bool
 	}
 	if _, own := m.o.Extra["cache_control"]; m.o.Cache && !own { // the API has its own way to mark then
 		q.mark(r, m.o.mark())
-	}
-	extra := m.o.Extra
-	if m.mustThink() && !mayThink(q.Messages) {
-		extra = maps.Clone(extra)
-		extra["thinking"] = noThinking
 	}
 	body, err = httpmodel.Encode(q, extra, m.o.Without...)
 	return body, prefix, err
@@ -324,6 +327,12 @@ func mayThink(list []*turn) bool {
 
 // noThinking replaces the member "thinking" of Extra.
 var noThinking = map[string]any{"type": "disabled"}
+
+// thinks reports whether a request's extra members switch thinking on, of either kind.
+func thinks(extra map[string]any) bool {
+	thinking, _ := extra["thinking"].(map[string]any)
+	return thinking != nil && thinking["type"] != noThinking["type"]
+}
 
 // mustThink reports whether Extra says that each answer begins with thinking.
 func (m *Model) mustThink() bool {

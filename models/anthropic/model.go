@@ -132,7 +132,7 @@ func (m *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[co
 	return m.Ask(ctx, func(ctx context.Context, c *httpmodel.Call) (*conversation.ModelAnswer, error) {
 		streaming := m.o.Stream && r.Stream
 		names := httpmodel.NewNames(&r)
-		body, prefix, err := m.body(&r, names, streaming)
+		body, prefix, err := m.body(&r, names, streaming, c)
 		if err != nil {
 			return nil, err
 		}

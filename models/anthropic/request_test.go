@@ -28,6 +28,9 @@ func TestGoldenRequests(t *testing.T) {
 	full := modelstest.FullRequest("")
 	wrapUp := full
 	wrapUp.Tools = nil
+	closing := full
+	closing.MustCall, closing.Tools, closing.Forbidden = true, full.Tools[2:], full.Tools[:2]
+	add("calls-alone", Connection{APIKey: "key", Stream: true}, closing)
 	add("nothing", Connection{}, conversation.Request{Session: "s1"})
 	add("bare", Connection{}, hello)
 	add("full", Connection{APIKey: "key", Stream: true}, full)

@@ -85,9 +85,12 @@ func TestShown(t *testing.T) {
 	}
 	l := &looker{}
 	m := New(l, all)
-	r := conversation.Request{File: s.read, Entries: []conversation.Entry{user("look", files...)}}
+	r := conversation.Request{File: s.read, MustCall: true, Entries: []conversation.Entry{user("look", files...)}}
 	if err := ask(t, m, r); err != nil {
 		t.Fatal(err)
+	}
+	if !l.asked[0].MustCall {
+		t.Error("the request does not want calls alone any more")
 	}
 	e := l.asked[0].Entries[0]
 	for _, want := range []string{

@@ -73,6 +73,8 @@ func RunUpstream(t *testing.T, wire Wire, dial Dial) Column {
 	col.run(t, "note", p.note)
 	col.run(t, "pictures", p.pictures)
 	col.run(t, "last step", p.lastStep)
+	col.run(t, "calls alone", p.callsAlone)
+	col.run(t, "calls alone, refused", p.choiceRefused)
 	col.run(t, "foreign ids and names", p.foreign)
 	col.run(t, "usage", p.usage)
 	col.run(t, "signs of life", p.keepAlive)
@@ -311,6 +313,94 @@ func (p *provider) lastStep(t *testing.T) {
 	r.Entries = nil
 	if o := Ask(t.Context(), m, r); o.Err != nil {
 		t.Fatalf("an empty transcript: %v", o.Err)
+	}
+}
+
+// closingStep is the answer to a closing request, and the request: the engine's own tools
+// alone, and calls of another one in the transcript.
+func closingStep() (Scenario, conversation.Request) {
+	s := Scenario{Items: []Item{call(conversation.ToolCover, `{"messageId":"1","as":"answered"}`)}}
+	r := s.Request()
+	respond := conversation.ToolSpec{Name: conversation.ToolRespond, Description: "Answers a message."}
+	r.MustCall, r.Tools, r.Forbidden = true, []conversation.ToolSpec{respond, r.Tools[1]}, r.Tools[:1]
+	r.Entries = append(r.Entries,
+		conversation.Entry{Role: conversation.RoleAssistant, Items: []Item{text("I look."), {Kind: conversation.ItemCall, ID: "call_1", Tool: "lookup", Args: "{}"}}},
+		conversation.Entry{Role: conversation.RoleTool, CallID: "call_1", Text: "found"})
+	return s, r
+}
+
+// callsAlone: a request whose answer must be calls says so, describes the tools that may be
+// called and no others, and is the same each time. Other requests do not say so.
+func (p *provider) callsAlone(t *testing.T) {
+	s, r := closingStep()
+	m, u := p.open(t, Reply{Scenario: s})
+	open := r
+	open.MustCall, open.Tools, open.Forbidden = false, append(r.Forbidden, r.Tools...), nil
+	for _, one := range []conversation.Request{r, r, open} {
+		o := Ask(t.Context(), m, one)
+		if o.Err != nil {
+			t.Fatal(o.Err)
+		}
+		compare(t, s.Items, o.Done.Items)
+	}
+	asked := u.Asked()
+	if a := asked[0]; a.Choice != required || !slices.Equal(a.Tools, []string{conversation.ToolRespond, conversation.ToolCover}) {
+		t.Errorf("the choice is %q of %q", a.Choice, a.Tools)
+	}
+	if asked[0].Raw != asked[1].Raw {
+		t.Errorf("the same request is written in two ways:\n%s\n%s", asked[0].Raw, asked[1].Raw)
+	}
+	if a := asked[2]; a.Choice != "" || len(a.Tools) != 3 {
+		t.Errorf("of another request the choice is %q of %q", a.Choice, a.Tools)
+	}
+}
+
+// choiceRefused: a provider that refuses the choice is asked again without, once, and is
+// not told of it any more if it has named it. Another refusal stays one.
+func (p *provider) choiceRefused(t *testing.T) {
+	s, r := closingStep()
+	body := func(words string) string {
+		return `{"type":"error","error":{"type":"invalid_request_error","code":null,"message":"` + words + `"}}`
+	}
+	named := body("tool_choice 'required' is incompatible with thinking enabled")
+	for _, c := range []struct {
+		name    string
+		refusal Reply
+		want    []string // the choices of all requests of two calls
+		fails   bool
+	}{
+		{"named", Reply{Status: 400, Body: named}, []string{required, "", ""}, false},
+		{"with a status of its own", Reply{Status: 404, Body: body("No endpoints found that support the provided 'tool_choice' value.")}, []string{required, "", ""}, false},
+		{"in the stream", Reply{Body: named}, []string{required, "", ""}, false},
+		{"not named", Reply{Status: 422, Body: body("unprocessable")}, []string{required, "", required, ""}, false},
+		{"by the answer", Reply{Status: 400, Body: body("Tool choice is required, but model did not call a tool")}, []string{required, "", required, ""}, false},
+		{"of something else", Reply{Status: 401, Body: body("who are you?")}, []string{required, required}, true},
+		{"because of too many", Reply{Status: 429, Body: body("slow down")}, []string{required, required}, true},
+		{"without a fault of its own", Reply{Status: 500, Body: body("oops")}, []string{required, required}, true},
+		{"because of its size", p.wire.full, []string{required, required}, true},
+	} {
+		m, u := p.open(t, Reply{Scenario: s, Refuses: "tool_choice", RefusedBy: &c.refusal})
+		for range 2 {
+			o := Ask(t.Context(), m, r)
+			if c.fails != (o.Err != nil) {
+				t.Fatalf("%s: %v", c.name, o.Err)
+			}
+			if !c.fails {
+				compare(t, s.Items, o.Done.Items)
+			}
+		}
+		var got []string
+		for _, a := range u.Asked() {
+			got = append(got, a.Choice)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: the choices were %q, not %q", c.name, got, c.want)
+		}
+	}
+	m, u := p.open(t, Reply{Status: 400, Body: body("a picture is damaged")})
+	assertFailure(t, Ask(t.Context(), m, r), conversation.BadRequest, true)
+	if n := len(u.Asked()); n != 2 {
+		t.Errorf("a request that is refused in any case is sent %d times", n)
 	}
 }
 

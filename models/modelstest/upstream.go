@@ -41,6 +41,9 @@ type Reply struct {
 	NoUsage  bool // the provider does not count
 	Strict   bool // nothing but what the reference has: no liberties of gateways
 	Swap     bool // a body for who asked for a stream, and the other way round
+	// Refuses is a member of a request's body, "" = none. A request that has it is refused with RefusedBy.
+	Refuses   string
+	RefusedBy *Reply
 }
 
 // End says how an answer ends.
@@ -96,6 +99,7 @@ type Asked struct {
 	User   string
 	Stream bool
 	Tools  []string
+	Choice string // which answers it asks for: "required" = calls alone, "none" = no call, "" = it does not say
 	// Said is the transcript, a line for each thing: "user: …", "assistant: …",
 	// "call ID TOOL ARGS", "result ID TEXT".
 	Said []string
@@ -130,23 +134,27 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		u.hold(req)
 		return
 	}
-	for name, values := range u.reply.Header {
+	reply := u.reply
+	if _, has := body[reply.Refuses]; has {
+		reply = *reply.RefusedBy
+	}
+	for name, values := range reply.Header {
 		w.Header()[name] = values
 	}
-	streaming := asked.Stream != u.reply.Swap
+	streaming := asked.Stream != reply.Swap
 	switch {
-	case u.reply.Type != "":
-		w.Header().Set("Content-Type", u.reply.Type)
-	case u.reply.Body == "" && u.reply.Status == 0 && streaming:
+	case reply.Type != "":
+		w.Header().Set("Content-Type", reply.Type)
+	case reply.Body == "" && reply.Status == 0 && streaming:
 		w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 	default:
 		w.Header().Set("Content-Type", "application/json")
 	}
-	if u.reply.Status != 0 {
-		w.WriteHeader(u.reply.Status)
+	if reply.Status != 0 {
+		w.WriteHeader(reply.Status)
 	}
-	if u.reply.Body != "" || u.reply.Status != 0 {
-		_, _ = io.WriteString(w, u.reply.Body)
+	if reply.Body != "" || reply.Status != 0 {
+		_, _ = io.WriteString(w, reply.Body)
 		return
 	}
 	if !streaming {

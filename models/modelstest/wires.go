@@ -135,7 +135,7 @@ func responsesFrames(s Scenario, r Reply) []frame {
 }
 
 func readResponses(body map[string]any) (a Asked, wrong []string) {
-	a = Asked{Model: str(body["model"]), System: str(body["instructions"]), User: str(body["user"])}
+	a = Asked{Model: str(body["model"]), System: str(body["instructions"]), User: str(body["user"]), Choice: str(body["tool_choice"])}
 	a.Stream, _ = body["stream"].(bool)
 	if a.Model == "" {
 		wrong = append(wrong, "no model")
@@ -186,7 +186,18 @@ func readResponses(body map[string]any) (a Asked, wrong []string) {
 	if len(open) > 0 {
 		wrong = append(wrong, fmt.Sprintf("no tool output found for function calls %v", open))
 	}
-	return a, wrong
+	return a, append(wrong, badChoice(&a)...)
+}
+
+// required is the tool_choice that wants calls alone, as OpenAI's wires have it.
+const required = "required"
+
+// badChoice returns the reasons for which a provider would refuse a tool_choice.
+func badChoice(a *Asked) (wrong []string) {
+	if a.Choice != "" && len(a.Tools) == 0 {
+		wrong = append(wrong, "tool_choice is only allowed when tools are specified")
+	}
+	return wrong
 }
 
 // badTool returns the reasons for which a provider would refuse a tool.
@@ -327,7 +338,7 @@ func chatFrames(s Scenario, r Reply) []frame {
 }
 
 func readChat(body map[string]any) (a Asked, wrong []string) {
-	a = Asked{Model: str(body["model"]), User: str(body["user"])}
+	a = Asked{Model: str(body["model"]), User: str(body["user"]), Choice: str(body["tool_choice"])}
 	a.Stream, _ = body["stream"].(bool)
 	if a.Model == "" {
 		wrong = append(wrong, "no model")
@@ -383,7 +394,7 @@ func readChat(body map[string]any) (a Asked, wrong []string) {
 	if len(open) > 0 {
 		wrong = append(wrong, fmt.Sprintf("calls without tool messages: %v", open))
 	}
-	return a, wrong
+	return a, append(wrong, badChoice(&a)...)
 }
 
 // Messages is Anthropic's Messages API, from its public reference.
@@ -467,6 +478,9 @@ func messagesFrames(s Scenario, r Reply) []frame {
 func readMessages(body map[string]any) (a Asked, wrong []string) {
 	a = Asked{Model: str(body["model"]), System: words(body["system"]), User: str(object(body["metadata"])["user_id"])}
 	a.Stream, _ = body["stream"].(bool)
+	if a.Choice = str(object(body["tool_choice"])["type"]); a.Choice == "any" {
+		a.Choice = required
+	}
 	if most, _ := body["max_tokens"].(float64); a.Model == "" || most < 1 {
 		wrong = append(wrong, "no model or no max_tokens")
 	}
@@ -537,7 +551,7 @@ func readMessages(body map[string]any) (a Asked, wrong []string) {
 	if marks := strings.Count(marshal(body), `"cache_control":`); marks > 4 {
 		wrong = append(wrong, fmt.Sprintf("a maximum of 4 blocks with cache_control may be provided, found %d", marks))
 	}
-	return a, wrong
+	return a, append(wrong, badChoice(&a)...)
 }
 
 // badMarks says what is wrong with the marks for the cache on a block of a message.

@@ -21,6 +21,7 @@ type chatRequest struct {
 	Temperature         *float64       `json:"temperature,omitempty"`
 	User                string         `json:"user"`
 	StreamOptions       *streamOptions `json:"stream_options,omitempty"`
+	ToolChoice          string         `json:"tool_choice,omitempty"`
 	Tools               []chatTool     `json:"tools,omitempty"`
 	Stream              bool           `json:"stream"`
 }

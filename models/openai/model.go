@@ -73,11 +73,11 @@ func (o *Options) provider() httpmodel.Provider {
 	p := httpmodel.Provider{
 		Name: "openai", BaseURL: DefaultBaseURL, AskPath: paths[cmp.Or(o.API, Responses)], ListPath: "models", MaxTemperature: 2,
 		ParseError: func(body []byte) httpmodel.ProviderError { return parseError(body) },
-		Members:    []string{"instructions", "max_output_tokens", "store", "temperature", "tools", "user"},
+		Members:    []string{"instructions", "max_output_tokens", "store", "temperature", "tool_choice", "tools", "user"},
 		Required:   []string{"input", "model", "stream"},
 	}
 	if o.API == Chat {
-		p.Members = []string{"max_completion_tokens", "max_tokens", "stream_options", "temperature", "tools", "user"}
+		p.Members = []string{"max_completion_tokens", "max_tokens", "stream_options", "temperature", "tool_choice", "tools", "user"}
 		p.Required = []string{"messages", "model", "stream"}
 		p.KeptPrefix = keptPrefix
 	}
@@ -127,7 +127,7 @@ func New(o Options) (*Model, error) {
 // Stream asks once.
 func (m *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[conversation.Output, error] {
 	return m.Ask(ctx, func(ctx context.Context, c *httpmodel.Call) (*conversation.ModelAnswer, error) {
-		q := m.httpCall(&r)
+		q := m.httpCall(&r, c)
 		body, err := httpmodel.Encode(q.body, m.o.Extra, m.o.Without...)
 		if err != nil {
 			return nil, err

@@ -45,6 +45,9 @@ func TestGoldenRequests(t *testing.T) {
 			APIKey: "key", Headers: map[string]string{"X-Extra": "more", "OpenAI-Organization": "org"}, MaxOutputTokens: 900, Temperature: new(0.25),
 			Extra: map[string]any{"reasoning": map[string]any{"effort": "low", "a": "<b>"}},
 		}}, true)
+		add("calls-alone", api, Options{Connection: Connection{APIKey: "key", Stream: true}}, true)
+		closing := &cases[len(cases)-1].Request
+		closing.MustCall, closing.Tools, closing.Forbidden = true, closing.Tools[2:], closing.Tools[:2]
 		for name, alternate := range map[string]bool{"pictures": false, "pictures-alternate": true} {
 			if alternate && api != Chat {
 				continue

@@ -20,6 +20,7 @@ type responsesRequest struct {
 	User            string          `json:"user"`
 	Input           []any           `json:"input,omitempty"` // the types below, and what the provider wants back as it was
 	Model           string          `json:"model"`
+	ToolChoice      string          `json:"tool_choice,omitempty"`
 	Tools           []responsesTool `json:"tools,omitempty"`
 	Stream          bool            `json:"stream"`
 }
@@ -251,12 +252,23 @@ type httpCall struct {
 	names     *httpmodel.Names
 }
 
-func (m *Model) httpCall(r *conversation.Request) *httpCall {
+// mustCall is the tool_choice that asks for calls alone.
+const mustCall = "required"
+
+func (m *Model) httpCall(r *conversation.Request, c *httpmodel.Call) *httpCall {
+	choice := ""
+	if c.MustCall(r) {
+		choice = mustCall
+	}
 	q := &httpCall{streaming: m.o.Stream && r.Stream, names: httpmodel.NewNames(r)}
 	if m.o.API == Chat {
-		q.path, q.body = paths[Chat], m.chatRequest(r, q.names, q.streaming)
+		body := m.chatRequest(r, q.names, q.streaming)
+		body.ToolChoice = choice
+		q.path, q.body = paths[Chat], body
 	} else {
-		q.path, q.body = paths[Responses], m.responsesRequest(r, q.names, q.streaming)
+		body := m.responsesRequest(r, q.names, q.streaming)
+		body.ToolChoice = choice
+		q.path, q.body = paths[Responses], body
 	}
 	if q.streaming {
 		q.accept = "text/event-stream"

@@ -42,6 +42,7 @@ func long(task conversation.TaskID) (r conversation.Request) {
 // A model is asked with what it can hold; the same request is refused without the window.
 func TestCutForOneModel(t *testing.T) {
 	r := long("t3")
+	r.MustCall, r.Tools, r.Forbidden = true, []conversation.ToolSpec{{Name: "g"}}, []conversation.ToolSpec{{Name: "f"}}
 	answers := func() conversation.Model {
 		return &modelstest.Fake{Name: "small", Turns: []modelstest.FakeTurn{{Says: "yes"}}}
 	}
@@ -69,6 +70,9 @@ func TestCutForOneModel(t *testing.T) {
 	}
 	if strings.Contains(shown, "message of t2") || len(r.Entries) != 9 {
 		t.Errorf("shown is %s", shown)
+	}
+	if a := inner.asked; !a.MustCall || len(a.Tools) != 1 || len(a.Forbidden) != 1 {
+		t.Errorf("the rest of the request is %+v", a)
 	}
 	if got := m.Stats(); got != (Stats{Cut: 1}) || m.Label() != inner.Label() {
 		t.Errorf("%+v, %s", got, m.Label())

@@ -33,7 +33,8 @@ type Provider struct {
 	Headers map[string]string
 }
 
-// Client asks one model over HTTP. It holds no state of a conversation and may be
+// Client asks one model over HTTP. It holds no state of a conversation, and remembers of the
+// provider only whether it refuses a tool_choice (Call.MustCall). It may be
 // used by any number of goroutines.
 type Client struct {
 	o         Options
@@ -43,6 +44,7 @@ type Client struct {
 	http      *http.Client
 	header    http.Header // of every request; not to be changed
 	secrets   []string
+	choice    choice
 }
 
 // New checks the options. It does not connect. Errors name no secret.
@@ -105,12 +107,16 @@ type Call struct {
 	Show func(conversation.Output) error
 	// TraceParent is that of the request; "" = Post sends none.
 	TraceParent string
+
+	chosen bool // the request says that its answer must be calls
+	free   bool // it may not say so
+	said   bool // some text was shown
 }
 
 // Exchange sends a request with Call.Post and reads its answer in a provider's format.
 type Exchange func(ctx context.Context, c *Call) (*conversation.ModelAnswer, error)
 
-// Ask asks once. An output without a delta is a sign of life: the provider
+// Ask asks once, but for what Call.MustCall says. An output without a delta is a sign of life: the provider
 // works on something that is not shown. Errors are the context's, or a
 // *conversation.ModelError.
 func (c *Client) Ask(ctx context.Context, wire Exchange) iter.Seq2[conversation.Output, error] {
@@ -131,9 +137,31 @@ func (c *Client) Ask(ctx context.Context, wire Exchange) iter.Seq2[conversation.
 	}
 }
 
-// call makes one call. When it returns the connection is given up, even if the
-// provider has more to send.
-func (c *Client) call(parent context.Context, wire Exchange, show func(conversation.Output) error) (*conversation.ModelAnswer, error) {
+// call makes one call, or a second one without a tool_choice that was refused.
+func (c *Client) call(ctx context.Context, wire Exchange, show func(conversation.Output) error) (*conversation.ModelAnswer, error) {
+	first := &Call{client: c}
+	first.Show = func(out conversation.Output) error {
+		first.said = first.said || out.Delta != ""
+		return show(out)
+	}
+	answer, err := c.exchange(ctx, wire, first)
+	if err == nil || !first.chosen || first.said {
+		return answer, err
+	}
+	refused, named := c.choiceRefused(ctx, err)
+	if !refused {
+		return nil, err
+	}
+	answer, err = c.exchange(ctx, wire, &Call{client: c, Show: show, free: true})
+	if err == nil && named {
+		c.choice.refused.Store(true)
+	}
+	return answer, err
+}
+
+// exchange sends a request and reads its answer. When it returns the connection is given
+// up, even if the provider has more to send.
+func (c *Client) exchange(parent context.Context, wire Exchange, call *Call) (*conversation.ModelAnswer, error) {
 	if err := parent.Err(); err != nil {
 		return nil, err
 	}
@@ -141,7 +169,8 @@ func (c *Client) call(parent context.Context, wire Exchange, show func(conversat
 	defer cancel(nil)
 	w := newWatch(c.o.IdleTimeout, c.o.MaxBytes, cancel)
 	defer w.stop()
-	answer, err := wire(ctx, &Call{client: c, watch: w, Show: show})
+	call.watch = w
+	answer, err := wire(ctx, call)
 	if err == nil {
 		return answer, nil
 	}

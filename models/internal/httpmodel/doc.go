@@ -22,7 +22,8 @@
 //     is taken from the environment;
 //   - a call ends when not a byte came for Options.IdleTimeout, when the answer is
 //     longer than Options.MaxBytes, and when its context ends;
-//   - nothing is repeated: the engine repeats steps.
+//   - nothing is repeated: the engine repeats steps. But a request with a tool_choice that
+//     is refused is sent once more without it, at once (Call.MustCall).
 //
 // A Client may be used by any number of goroutines. It starts none, but for the timer
 // of the idle timeout, which ends with the call.

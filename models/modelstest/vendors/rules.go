@@ -130,6 +130,26 @@ func claudeMembers(_ *Server, body fields) (wrong []string) {
 	return wrong
 }
 
+// claudeChoice: no call is forced while the model thinks.
+func claudeChoice(_ *Server, body fields) (wrong []string) {
+	kind := str(object(body["thinking"])["type"])
+	if choice := str(object(body["tool_choice"])["type"]); kind != "" && kind != "disabled" && (choice == "any" || choice == "tool") {
+		wrong = append(wrong, "Thinking may not be enabled when tool_choice forces tool use.")
+	}
+	return wrong
+}
+
+// choiceOfThinkers: nor do models take that which think unless they are told not to.
+func choiceOfThinkers(words string) rule {
+	return func(_ *Server, body fields) (wrong []string) {
+		choice := body["tool_choice"]
+		if str(object(body["thinking"])["type"]) != "disabled" && choice != nil && choice != "auto" && choice != "none" {
+			wrong = append(wrong, words)
+		}
+		return wrong
+	}
+}
+
 func marks(v any) (n int) {
 	switch v := v.(type) {
 	case []any:

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -42,5 +43,37 @@ func TestStandInsListTheirModels(t *testing.T) {
 		if status, _ := get("another"); status != want || (len(s.Refused()) == 1) != keyed {
 			t.Errorf("%s without its key: %d, noted %q", v.Name, status, s.Refused())
 		}
+	}
+}
+
+// Some vendors force no call while a model thinks; the others do.
+func TestForcedCallsWhileThinking(t *testing.T) {
+	forced := func(v *Vendor, thinking string) bool {
+		var choice any = "required"
+		if v.wire.path == messagesWire().path {
+			choice = fields{"type": "any"}
+		}
+		body := fields{"tool_choice": choice}
+		if thinking != "" {
+			body["thinking"] = fields{"type": thinking}
+		}
+		return !slices.ContainsFunc(v.rules, func(r rule) bool {
+			return strings.Contains(strings.Join(r(&Server{}, body), " "), "tool_choice")
+		})
+	}
+	var refusing []string
+	for _, v := range All() {
+		if !forced(v, "adaptive") {
+			refusing = append(refusing, v.Name)
+		}
+		if !forced(v, "disabled") {
+			t.Errorf("%s forces no call of a model that does not think", v.Name)
+		}
+		if byItself := v.Name == "DeepSeek" || v.Name == "Kimi"; forced(v, "") == byItself {
+			t.Errorf("%s: a model thinks without being told: %v", v.Name, byItself)
+		}
+	}
+	if want := []string{"Anthropic", "DeepSeek", "Kimi"}; !slices.Equal(refusing, want) {
+		t.Errorf("refused by %q, want %q", refusing, want)
 	}
 }

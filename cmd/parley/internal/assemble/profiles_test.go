@@ -288,6 +288,41 @@ var vendorCases = []struct {
 			t.Errorf("the last request has the tools %q", asked[2].Tools)
 		}
 	}},
+	{"calls alone", func(t *testing.T, open func(moves ...vendors.Move) *play) {
+		covers := calls(machinetest.Call(conversation.ToolCover, `{"messageId":"1","as":"answered"}`))
+		p := open(calls(lookup("a")), says("Found."), covers, covers)
+		var last conversation.Request
+		own := p.world.Model
+		p.world.Model = func(s *machinetest.Session, r conversation.Request) conversation.Command {
+			last = r
+			return own(s, r)
+		}
+		p.say("find it")
+		p.answers("Found.")
+		last.MustCall, last.Forbidden, last.Tools = true, last.Tools, nil
+		for _, tool := range last.Forbidden {
+			if tool.Name == conversation.ToolRespond || tool.Name == conversation.ToolCover {
+				last.Tools = append(last.Tools, tool)
+			}
+		}
+		for range 2 { // a vendor that refuses to be told is asked without at once, and is not told again
+			heard := modelstest.Ask(t.Context(), p.model, last)
+			if heard.Err != nil || len(heard.Done.Items) != 1 || heard.Done.Items[0].Tool != conversation.ToolCover {
+				t.Fatalf("heard %+v, %v", heard.Done, heard.Err)
+			}
+		}
+		asked, refused := p.server.Asked(), p.server.Refused()
+		closing, want := asked[len(asked)-1], "required"
+		if len(refused) > 0 {
+			want = ""
+		}
+		if len(refused) > 1 || len(refused) == 1 && !strings.Contains(refused[0], "tool_choice") {
+			t.Errorf("refused: %q", refused)
+		}
+		if closing.Choice != want || !slices.Equal(closing.Tools, []string{conversation.ToolRespond, conversation.ToolCover}) {
+			t.Errorf("the choice is %q of %q, want %q", closing.Choice, closing.Tools, want)
+		}
+	}},
 	{"behind another model", func(t *testing.T, open func(moves ...vendors.Move) *play) {
 		p := open(calls(lookup("b")), says("Mine."))
 		own, first := p.world.Model, true

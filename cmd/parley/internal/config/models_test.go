@@ -299,11 +299,11 @@ without = ["metadata", "max_tokens", "user"]
 		t.Fatalf("got %v, want a *Error", err)
 	}
 	want := `config.toml:7: model "a": "messages" cannot be left out of a request
-config.toml:7: model "a": "usr" is in no request; what can be left out is: max_completion_tokens, max_tokens, stream_options, temperature, tools, user
+config.toml:7: model "a": "usr" is in no request; what can be left out is: max_completion_tokens, max_tokens, stream_options, temperature, tool_choice, tools, user
 config.toml:7: model "a": "seed" stands in extra, which adds it
-config.toml:7: model "a": "messages." is in no request; what can be left out is: max_completion_tokens, max_tokens, stream_options, temperature, tools, user
+config.toml:7: model "a": "messages." is in no request; what can be left out is: max_completion_tokens, max_tokens, stream_options, temperature, tool_choice, tools, user
 config.toml:11: model "b": "input" cannot be left out of a request
-config.toml:11: model "b": "messages.reasoning" is in no request; what can be left out is: instructions, max_output_tokens, store, temperature, tools, user
+config.toml:11: model "b": "messages.reasoning" is in no request; what can be left out is: instructions, max_output_tokens, store, temperature, tool_choice, tools, user
 config.toml:16: model "c": "max_tokens" cannot be left out of a request
 config.toml:16: model "c": "user" is in no request; what can be left out is: metadata, system, temperature, tool_choice, tools`
 	if got := strings.ReplaceAll(bad.Error(), path, "config.toml"); got != want {
