@@ -1,6 +1,7 @@
 package scripted
 
 import (
+	"strconv"
 	"testing"
 
 	"parley/conversation"
@@ -80,6 +81,31 @@ func TestOrder(t *testing.T) {
 		if n := w.nudges(); n > 0 {
 			t.Errorf("%d nudges were needed", n)
 		}
+	})
+	meanwhile := func(w *play, texts ...string) func(string) string { // they come while the tool runs
+		return func(string) string {
+			for _, text := range texts {
+				w.said++
+				w.Tell(w.key, conversation.Say{Author: "u", Via: w.via(), ClientMsgID: conversation.ClientMsgID(strconv.Itoa(w.said)), Text: text}, nil)
+			}
+			return "12:00"
+		}
+	}
+	t.Run("D-01 one whose tool has run goes before those that came meanwhile", func(t *testing.T) {
+		w := newPlay(t, false)
+		w.tool("clock", meanwhile(w, "1+1", "2+2", "thanks"))
+		w.say("time")
+		w.happened("partial m1: The clock says: 12:00", "m1 answered", "partial m2: "+sum, "m2 answered",
+			"partial m3: "+other, "m3 answered", "response m4: "+welcome, "m4 answered", "COMPLETE")
+		w.named()
+	})
+	t.Run("D-18 one that came while a tool ran goes before a delegate's answer", func(t *testing.T) {
+		w := newPlay(t, true)
+		w.tool("clock", meanwhile(w, "hello"))
+		w.say("Fix the login bug", "time").release()
+		w.happened("partial m2: The clock says: 12:00", "m2 answered", "partial m3: "+hello, "m3 answered",
+			"d1 developer: Fix the login bug", "response m1: "+fixed, "m1 answered", "COMPLETE")
+		w.named()
 	})
 	t.Run("D-01 one that comes while others wait goes behind them", func(t *testing.T) {
 		w := newPlay(t, false)

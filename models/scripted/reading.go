@@ -352,9 +352,9 @@ func (t *reading) writePrograms() {
 // takeTurns puts the programs in the order in which they may go: the newest first,
 // but plain messages that wait together in their own order (D-01), of which those that
 // let others work or ask the user go last: nobody waits for a delegate to be greeted.
-// Two messages wait together if the older one was not begun when the newer one was
-// read, as when one step reads both. Together they keep the places that they have among
-// the others.
+// A message whose tool has run waits with those that came meanwhile; one that had let
+// others work, or had asked, before a newer one was read does not. Together they keep
+// the places that they have among the others.
 func (t *reading) takeTurns() {
 	t.turns = slices.Clone(t.programs)
 	var together []int // places of plain messages, oldest first
@@ -376,11 +376,12 @@ func (t *reading) takeTurns() {
 		if !p.isAnswered() {
 			continue
 		}
-		if n := len(together); n > 0 {
-			before := t.programs[together[n-1]].message
-			if begun, ok := t.begun[string(before)]; ok && begun < p.at {
-				turn()
-			}
+		if slices.ContainsFunc(together, func(k int) bool {
+			before := t.programs[k]
+			begun, ok := t.begun[string(before.message)]
+			return ok && begun < p.at && before.isLong()
+		}) {
+			turn()
 		}
 		together = append(together, i)
 	}
