@@ -61,6 +61,9 @@ func (s *script) answer(r *conversation.Request) decision {
 		return summary
 	}
 	t := s.read(r)
+	if r.MustCall {
+		return t.closing()
+	}
 	var d decision
 	for {
 		p, a := t.pick()

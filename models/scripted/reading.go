@@ -23,6 +23,7 @@ type reading struct {
 	marks    map[string]bool     // "<message>:<line>" of every line that was answered
 	begun    map[string]int      // the place of the first answer to a message
 	parts    saying              // what was said
+	texts    map[string][]string // the marks of a message's texts that are no parts, in order
 	calls    map[string][]*call  // by the mark of their line, in order
 	asks     []*ask              // in order
 	used     map[string]int      // how many items carry a mark
@@ -99,7 +100,7 @@ func (s *script) read(shown *conversation.Request) *reading {
 				t.record(mark, at)
 				t.used[mark]++
 				if item.Kind != conversation.ItemCall {
-					t.parts.add(item.Text)
+					t.recordText(mark, item.Text)
 					continue
 				}
 				c := &call{id: item.ID, tool: item.Tool, args: item.Args, at: at}
@@ -160,6 +161,17 @@ func (t *reading) record(mark string, at int) {
 		if _, known := t.begun[message]; !known {
 			t.begun[message] = at
 		}
+	}
+}
+
+// recordText notes a text of a line.
+func (t *reading) recordText(mark, text string) {
+	t.parts.add(text)
+	if message, _, ok := cutMark(mark); ok && !conversation.IsBlank(text) {
+		if t.texts == nil {
+			t.texts = map[string][]string{}
+		}
+		t.texts[message] = append(t.texts[message], mark)
 	}
 }
 
