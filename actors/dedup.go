@@ -7,25 +7,25 @@ import (
 	"parley/actors/internal/mail"
 	"parley/actors/internal/refusal"
 	"parley/conversation"
-	"parley/conversation/dedup"
 )
 
 // duplicateResult is the store's answer about the key of a command.
 type duplicateResult struct {
 	mail.DeadLetterOK
 	t   *envelope
-	dup *conversation.Duplicate // nil: the key is new
+	cmd conversation.Command // with what the store knows of it
 	err error
 }
 
 // needsDuplicateCheck is true when a command cannot be decided before the store was
 // asked. Nearly always its filter knows that the key is new, and the command needs no
 // way to the disk and back. An event is in a batch until its commit is known to have
-// ended, and in the filter from then on: in between, both know of it.
+// ended, and in the filter from then on: in between, both know of it. No filter can tell
+// that the part is there that another one follows.
 func (s *session) needsDuplicateCheck(t *envelope) bool {
-	return !t.duplicateChecked && slices.ContainsFunc(s.machine.LookupKeys(t.cmd), func(k conversation.Key) bool {
+	return !t.duplicateChecked && (s.machine.PartBefore(t.cmd) != nil || slices.ContainsFunc(s.machine.LookupKeys(t.cmd), func(k conversation.Key) bool {
 		return s.pending.owns(k) || s.inFlight.owns(k) || s.e.mayHold(s.key, k)
-	})
+	}))
 }
 
 // mayHold asks the store's filter. A store that panics knows nothing.
@@ -48,10 +48,10 @@ func (s *session) checkDuplicate() {
 	}
 	s.checkRunning = true
 	t, e, key, self := s.checking, s.e, s.key, s.self
-	keys := s.machine.LookupKeys(t.cmd)
+	keys, before := s.machine.LookupKeys(t.cmd), s.machine.PartBefore(t.cmd)
 	e.workers.Go("a look-up", func() {
-		dup, err := e.sessions.Duplicate(e.workCtx, key, keys, t.cmd)
-		e.send(self, &duplicateResult{t: t, dup: dup, err: err})
+		cmd, err := e.sessions.LookUp(e.workCtx, key, t.cmd, keys, before)
+		e.send(self, &duplicateResult{t: t, cmd: cmd, err: err})
 	}, func(err error) { e.send(self, &duplicateResult{t: t, err: err}) })
 }
 
@@ -68,7 +68,7 @@ func (s *session) duplicateChecked(m *duplicateResult) {
 		s.processQueue()
 		return
 	}
-	t.cmd = dedup.With(t.cmd, m.dup)
+	t.cmd = m.cmd
 	s.queue = slices.Insert(s.queue, 0, t)
 	s.processQueue()
 }

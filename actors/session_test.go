@@ -373,6 +373,42 @@ func TestPartsFromOutside(t *testing.T) {
 	})
 }
 
+// M-16: a part never comes before the one that it follows, also of a source that no
+// session remembers, and after a restart. It is told which one is next.
+// PROTOCOL.md, rule 8.7.
+func TestPartsFromOutsideHaveNoGaps(t *testing.T) {
+	withHarness(t, nil, func(t *testing.T, h *harness) {
+		h.create(mainKey)
+		part := func(index conversation.PartIndex) *answer {
+			return h.tell(mainKey, conversation.AddPart{Author: ada, Source: "n1", Index: index, Indexed: true, Text: fmt.Sprint("part ", index)})
+		}
+		gap := func(index, next conversation.PartIndex) {
+			t.Helper()
+			if e := h.refused(part(index), conversation.Conflict); e.NextPart == nil || *e.NextPart != next {
+				t.Errorf("part %d: %v, want next part %d", index, e, next)
+			}
+		}
+		gap(2, 0)
+		// All at once: each waits until the one before it is in the store.
+		a, b, c, d := part(0), part(2), part(1), part(2)
+		h.ok(a)
+		if e := h.refused(b, conversation.Conflict); e.NextPart == nil || *e.NextPart != 1 {
+			t.Errorf("%v", e)
+		}
+		h.ok(c)
+		h.ok(d)
+		gap(1<<31-1, 3)
+		h.restart()
+		gap(4, 3)
+		if r := h.ok(part(2)); !r.Duplicate {
+			t.Errorf("%+v", r)
+		}
+		if r := h.ok(part(3)); r.Duplicate || r.PartIndex != 3 {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
 func TestLimits(t *testing.T) {
 	t.Run("waiting for a load", func(t *testing.T) {
 		withHarness(t, func(h *harness) { h.cfg.MaxWaiting, h.through = 3, unsure{h.store} }, func(t *testing.T, h *harness) {

@@ -85,7 +85,7 @@ func TestWaitingBytes(t *testing.T) {
 				if n := h.measured("parley_commands_waiting_bytes", ""); n != 0 {
 					t.Errorf("%v bytes are shown to wait afterwards", n)
 				}
-				h.ok(h.tell(mainKey, c.tell(8))) // there is room again
+				h.ok(h.tell(mainKey, c.tell(5))) // there is room again
 			})
 		})
 	}

@@ -204,6 +204,7 @@ type AddPart struct {
 	Text        string      // with Final it may be blank: nothing is shown then
 	Final       bool
 	Duplicate   *Duplicate
+	NextFree    PartIndex // the store's hint for a part that follows another one of a source that is kept apart (dedup.Follow)
 }
 
 // HandOut gives the message of a session's RUNNING outside task to a runtime, under

@@ -58,8 +58,9 @@
 //
 //  2. Decide, one command at a time. Bring the clock, and whether a task may become
 //     RUNNING. Ask the store first for the keys of LookupKeys, and give the command
-//     the hint of what it has found (DuplicateOf, WithDuplicate). A command is never
-//     decided twice: what it does the second time is a decision, too.
+//     the hint of what it has found (dedup.Of, dedup.With); if there is a PartBefore
+//     and nothing was found, the hint of dedup.NextPart (dedup.Follow). A command is
+//     never decided twice: what it does the second time is a decision, too.
 //
 //  3. At once: do what Decided.Release says, and make the count of slots agree with
 //     Standing. Releasing effects only stop something; no failure can make that

@@ -99,6 +99,33 @@ func TestPartsAreReadAndAnswered(t *testing.T) {
 	}
 }
 
+// M-16: a part that leaves a gap is refused and told which one is next, of a message as
+// of a source that is kept apart.
+// PROTOCOL.md, rule 8.7.
+func TestPartsLeaveNoGap(t *testing.T) {
+	r := start(t)
+	key := openOutside(r, "s1", "local")
+	r.sessions.Play(func(w *machinetest.World) {
+		w.Tell(key, conversation.Say{Author: "local", ClientMsgID: "a", Text: "hello"}, nil)
+	})
+	for _, source := range []string{"m1-s1", "ticket-7"} {
+		post := func(index int) answer {
+			t.Helper()
+			return r.call("POST", "/api/sessions/s1/parts", fmt.Sprintf(`{"source_id":%q,"part_index":%d,"text":"x"}`, source, index))
+		}
+		for _, x := range []struct{ index, status, next int }{{2, 409, 0}, {0, 201, 0}, {2, 409, 1}, {1, 201, 0}, {2, 201, 0}, {2, 200, 0}, {2147483647, 409, 3}} {
+			a := post(x.index)
+			if x.status != 409 {
+				a.want(t, x.status)
+				continue
+			}
+			if a.problem(t, 409, "conflict"); !strings.Contains(string(a.body), fmt.Sprintf(`"next_part":%d`, x.next)) {
+				t.Errorf("part %d of %s: %s, want next_part %d", x.index, source, a.body, x.next)
+			}
+		}
+	}
+}
+
 // N-17: read, alive, failed.
 // PROTOCOL.md, rule 8.7b.
 func TestRuntimeStatusRoute(t *testing.T) {

@@ -124,6 +124,47 @@ func ClientKey(c conversation.Command) (key conversation.Key, ok bool) {
 	return key, key.Client != ""
 }
 
+// NextPart asks the store for the index that the next part of a source may have, where a
+// part wants to follow the part before. It is the one behind before, if that is stored.
+// Else it is one that is free, and whose part before is stored: the next one of a source
+// without gaps. A log of before gaps were refused may have some; there it is behind one
+// of the pieces. The error is that of find.
+func NextPart(before conversation.Key, find func([]conversation.Key) ([]conversation.Seq, error)) (conversation.PartIndex, error) {
+	seqs, err := find([]conversation.Key{before})
+	if err != nil || seqs[0] != 0 {
+		return before.Part + 1, err
+	}
+	// All parts below low are taken for stored, and high is free. A round asks for parts
+	// that are ever farther from low, so a short source costs one.
+	low, high := uint64(0), uint64(before.Part)
+	for low < high {
+		var keys []conversation.Key
+		for at, step := low, uint64(1); at < high; at, step = at+step, 2*step {
+			keys = append(keys, conversation.Key{Source: before.Source, Part: conversation.PartIndex(at)})
+		}
+		if seqs, err = find(keys); err != nil {
+			return 0, err
+		}
+		for i, key := range keys {
+			if seqs[i] == 0 {
+				high = uint64(key.Part)
+				break
+			}
+			low = uint64(key.Part) + 1
+		}
+	}
+	return conversation.PartIndex(low), nil
+}
+
+// Follow is the part with the hint of NextPart. Any other command is returned as it is.
+func Follow(c conversation.Command, next conversation.PartIndex) conversation.Command {
+	if part, ok := c.(conversation.AddPart); ok {
+		part.NextFree = next
+		return part
+	}
+	return c
+}
+
 // With is the command with the store's hint, if there is one. A command that has no key
 // is returned as it is.
 func With(c conversation.Command, d *conversation.Duplicate) conversation.Command {

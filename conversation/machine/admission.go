@@ -4,6 +4,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/attached"
 	"parley/conversation/machine/internal/asking"
+	"parley/conversation/machine/internal/outside"
 	"parley/conversation/machine/internal/state"
 )
 
@@ -17,6 +18,12 @@ import (
 // dedup.With).
 func (s *Session) LookupKeys(c conversation.Command) []conversation.Key {
 	return state.LookupKeys(&s.state, c)
+}
+
+// PartBefore is the key of the part that a command's part follows, for the hint of
+// dedup.NextPart; nil = it needs none.
+func (s *Session) PartBefore(c conversation.Command) *conversation.Key {
+	return outside.PartBefore(&s.state, c)
 }
 
 // RefusedWhenFull is true for a message of a chat platform that would be refused while its

@@ -360,11 +360,11 @@ func TestCompactionOfOutsideParts(t *testing.T) {
 	w.talk("one", 100)
 	w.feed(conversation.AddPart{Author: "u", Source: "x", Text: "from outside"})
 	w.talk("two", 100)
-	w.feed(conversation.AddPart{Author: "u", Source: "x", Index: 1, Text: "later"})
+	w.feed(conversation.AddPart{Author: "u", Source: "x", Index: 1, NextFree: 1, Text: "later"})
 	w.feed(conversation.Compacted{Upto: w.s.Head(), Summary: "stale"}) // nothing: it covers the head
 	last := w.s.Head()
 	w.feed(conversation.Seen{User: "u", Seq: 1})
-	w.feed(conversation.AddPart{Author: "u", Source: "x", Index: 2, Text: "newest"})
+	w.feed(conversation.AddPart{Author: "u", Source: "x", Index: 2, NextFree: 2, Text: "newest"})
 	w.feed(conversation.Compacted{Upto: last, Summary: "all"})
 	w.feed(conversation.Say{Author: "u", Text: "three"})
 	wantEntries(t, w.shown(), "user the original request", "user [summary of the conversation so far: all]", "assistant newest", "user three")

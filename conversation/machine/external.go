@@ -25,11 +25,9 @@ func (d outsiders) decideAddPart(c conversation.AddPart) *conversation.Error {
 	if done, err := d.deliveredBefore(c); done || err != nil {
 		return err
 	}
-	part := conversation.Part{Message: d.state.PartID(d.state.Parts + 1), Text: c.Text}
-	if c.Source != "" {
-		part.Source, part.Index = conversation.SourceID("ext:"+c.Source), c.Index
-	} else if part.ClientMsgID = c.ClientMsgID; part.ClientMsgID != "" {
-		part.Author = c.Author // it is kept for the key's sake alone
+	part, refusal := outside.Apart(&d.state, c)
+	if refusal != nil {
+		return refusal
 	}
 	var body conversation.EventBody = conversation.PartialResponse{Part: part}
 	if c.Final {
@@ -65,10 +63,7 @@ func (d outsiders) addOwn(c conversation.AddPart) *conversation.Error {
 		return refusal
 	}
 	if said && !known && c.Index != t.NextPart {
-		refusal := conversation.Errorf(conversation.Conflict, "the next part of %s has the index %d, not %d", c.Source, t.NextPart, c.Index)
-		next := t.NextPart
-		refusal.NextPart = &next
-		return refusal
+		return outside.Gap(c, t.NextPart)
 	}
 	switch {
 	case !final:

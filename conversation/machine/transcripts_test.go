@@ -356,7 +356,7 @@ func (w *scene) run(out *strings.Builder, line string) {
 		if strings.HasPrefix(source, "m") {
 			source = string(w.long(source))
 		}
-		w.decide(out, conversation.AddPart{Author: by, Source: source, Index: conversation.PartIndex(n), Indexed: opts["index"] != "", Generation: number(opts["gen"]), Text: arg(0), Final: opts["final"] == "true", ClientMsgID: conversation.ClientMsgID(opts["id"]), Duplicate: w.hint(opts)})
+		w.decide(out, conversation.AddPart{Author: by, Source: source, Index: conversation.PartIndex(n), Indexed: opts["index"] != "", Generation: number(opts["gen"]), Text: arg(0), Final: opts["final"] == "true", ClientMsgID: conversation.ClientMsgID(opts["id"]), Duplicate: w.hint(opts), NextFree: conversation.PartIndex(number(opts["next"]))})
 	case "claim":
 		w.decide(out, conversation.HandOut{Runtime: conversation.RuntimeName(arg(0))})
 	case "says":

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/dedup"
 	"parley/conversation/listing"
 )
 
@@ -313,7 +314,51 @@ func (u client) part() {
 		}
 		return
 	}
+	if u.r.IntN(4) == 0 {
+		u.partApart()
+		return
+	}
 	u.say()
+}
+
+// partApart delivers a part of a source that is no message: the next one, one that is
+// stored, or one that leaves a gap. The store knows which it is.
+func (u client) partApart() {
+	c := conversation.AddPart{Author: "r", Source: oneOf(u.world, []string{"ticket", "build"}), Indexed: true, Text: "outside " + u.text(), Final: u.r.IntN(4) == 0}
+	log := u.nodes["s"].log()
+	stored := make([]conversation.Seq, 0, 8)
+	for _, e := range log {
+		if p, once := partOf(e.Body); once && p.Source == conversation.SourceID("ext:"+c.Source) {
+			stored = append(stored, e.Seq)
+		}
+	}
+	n := conversation.PartIndex(len(stored))
+	if c.Index = n; u.r.IntN(3) == 0 {
+		c.Index = conversation.PartIndex(u.r.IntN(len(stored) + 4))
+	}
+	if c.Index < n {
+		c.Duplicate = dedup.Of(c, log[stored[c.Index]-1])
+	} else if before := u.nodes["s"].live.PartBefore(c); before != nil {
+		c.NextFree, _ = dedup.NextPart(*before, func(keys []conversation.Key) ([]conversation.Seq, error) {
+			seqs := make([]conversation.Seq, len(keys))
+			for i, k := range keys {
+				if k.Part < n {
+					seqs[i] = stored[k.Part]
+				}
+			}
+			return seqs, nil
+		})
+	}
+	d := u.give("s", c)
+	if u.nodes["s"].live == nil || d.Err != nil && conversation.AsError(d.Err).Code != conversation.Conflict {
+		return
+	}
+	switch gap := c.Index > n; {
+	case gap != (d.Err != nil), gap && (d.Err.NextPart == nil || *d.Err.NextPart != n):
+		u.fatalf("part %d of %s behind %d parts: %v", c.Index, c.Source, n, d.Err)
+	case !gap && d.Receipt.Duplicate != (c.Index < n):
+		u.fatalf("part %d of %s behind %d parts: %+v", c.Index, c.Source, n, d.Receipt)
+	}
 }
 
 // model lets a model call end.

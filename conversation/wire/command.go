@@ -60,7 +60,7 @@ func commandNumber(c conversation.Command) fieldNumber {
 func Crosses(c conversation.Command) bool { return commandNumber(c) != 0 }
 
 // AppendCommand adds the encoding of a command that crosses between nodes to dst, without
-// what its owner finds out itself (Duplicate). A command that does not cross is a mistake of
+// what its owner finds out itself (Duplicate, NextFree). A command that does not cross is a mistake of
 // the caller's, and panics.
 func AppendCommand(dst []byte, c conversation.Command) []byte {
 	n := commandNumber(c)

@@ -66,7 +66,9 @@ func set(v reflect.Value, name string) {
 	switch v.Kind() {
 	case reflect.Struct:
 		for i := range v.NumField() {
-			set(v.Field(i), v.Type().Field(i).Name)
+			if name := v.Type().Field(i).Name; name != "NextFree" { // a hint, as Duplicate is
+				set(v.Field(i), name)
+			}
 		}
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
@@ -110,6 +112,9 @@ func clean(v reflect.Value) reflect.Value {
 		if f := v.FieldByName(name); f.IsValid() && (f.Kind() == reflect.Pointer || f.Kind() == reflect.Interface) {
 			f.SetZero()
 		}
+	}
+	if v.Type() == reflect.TypeFor[conversation.AddPart]() {
+		v.FieldByName("NextFree").SetZero()
 	}
 	return v
 }

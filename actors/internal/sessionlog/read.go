@@ -153,22 +153,29 @@ func (l *Log) Transcript(ctx context.Context, key conversation.SessionKey, of co
 	return shown, nil
 }
 
-// Duplicate tells whether a command was stored before: keys are those that it
-// brings. nil: none of them is in the store.
-func (l *Log) Duplicate(ctx context.Context, key conversation.SessionKey, keys []conversation.Key, c conversation.Command) (*conversation.Duplicate, error) {
-	seqs, err := l.Store.Find(ctx, key, keys)
+// LookUp gives a command what the store knows of it: keys are those that it brings, at
+// most one of which is stored, and before is that of the part that it follows, if any.
+func (l *Log) LookUp(ctx context.Context, key conversation.SessionKey, c conversation.Command, keys []conversation.Key, before *conversation.Key) (conversation.Command, error) {
+	find := func(keys []conversation.Key) ([]conversation.Seq, error) { return l.Store.Find(ctx, key, keys) }
+	seqs, err := find(keys)
 	if err != nil {
 		return nil, err
 	}
-	first := slices.Max(seqs) // at most one of them is there
-	if first == 0 {
-		return nil, nil
+	if first := slices.Max(seqs); first != 0 {
+		event, err := l.Event(ctx, key, first)
+		if err != nil {
+			return nil, err
+		}
+		return dedup.With(c, dedup.Of(c, event)), nil
 	}
-	event, err := l.Event(ctx, key, first)
+	if before == nil {
+		return c, nil
+	}
+	next, err := dedup.NextPart(*before, find)
 	if err != nil {
 		return nil, err
 	}
-	return dedup.Of(c, event), nil
+	return dedup.Follow(c, next), nil
 }
 
 // Event reads one stored event; conversation.ErrNotFound if there is none with

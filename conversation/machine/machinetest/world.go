@@ -195,12 +195,22 @@ func (w *World) lookedUp(s *Session, c conversation.Command) conversation.Comman
 	if len(keys) == 0 {
 		return c
 	}
-	seqs, err := w.Store.Find(context.Background(), s.Key, keys)
+	find := func(keys []conversation.Key) ([]conversation.Seq, error) {
+		return w.Store.Find(context.Background(), s.Key, keys)
+	}
+	seqs, err := find(keys)
 	if err != nil {
 		panic(err)
 	}
 	if first := slices.Max(seqs); first != 0 {
 		return dedup.With(c, dedup.Of(c, s.event(first)))
+	}
+	if before := s.Machine.PartBefore(c); before != nil {
+		next, err := dedup.NextPart(*before, find)
+		if err != nil {
+			panic(err)
+		}
+		return dedup.Follow(c, next)
 	}
 	return c
 }

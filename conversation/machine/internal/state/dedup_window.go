@@ -200,11 +200,17 @@ func recall(st *State, author conversation.UserID, id conversation.ClientMsgID) 
 	return dedupEntry{}, false
 }
 
+// KeptApart is the source of the parts from outside that belong to no message.
+// Rule 9.12.
+func KeptApart(source string) conversation.SourceID {
+	return conversation.SourceID("ext:" + source)
+}
+
 // LookupKeys are the keys that only the store knows of: of parts that have a source, and
 // of clients' ids that have been forgotten here.
 func LookupKeys(st *State, c conversation.Command) []conversation.Key {
 	if part, ok := c.(conversation.AddPart); ok && part.Source != "" {
-		keys := []conversation.Key{{Source: conversation.SourceID("ext:" + part.Source), Part: part.Index}}
+		keys := []conversation.Key{{Source: KeptApart(part.Source), Part: part.Index}}
 		// Where no model of ours answers, a part may belong to a message of the session.
 		if st.Agent.Outside() && strings.HasSuffix(part.Source, "-"+string(st.Key.Session)) {
 			keys = append(keys, conversation.Key{Source: conversation.SourceID(part.Source), Part: part.Index})
