@@ -312,6 +312,72 @@ func TestWait(t *testing.T) {
 	}
 }
 
+// ?wait= of a message that answers a question waits for what comes of it: the next part of
+// the question's task, its end, or that it awaits again.
+// PROTOCOL.md, rule 8.3.
+func TestWaitForWhatComesOfAnAnswer(t *testing.T) {
+	r := start(t)
+	const fresh = "" // nothing is open: the task of the message before has ended
+	one, two := machinetest.Call(conversation.ToolAsk, `{"question":"One?"}`), machinetest.Call(conversation.ToolAsk, `{"question":"Two?"}`)
+	later := machinetest.Call(conversation.ToolAsk, `{"question":"Which?","blocking":false}`)
+	say := machinetest.Call(conversation.ToolRespond, `{"message":"On it."}`)
+	covers := machinetest.Call(conversation.ToolCover, `{"messageId":1,"as":"answer","question":"q1"}`)
+	none := machinetest.Call(conversation.ToolCover, `{"messageId":9,"as":"answered"}`) // a call that brings on another step
+	amends := machinetest.Call(conversation.ToolCover, `{"messageId":2,"as":"amendment"}`)
+	type items = []conversation.Item
+	for name, x := range map[string]struct {
+		asks   []items // what the model does before
+		say    string  // what the client says and waits for
+		models []items // what the model does then
+		status string
+		parts  string
+		asked  string
+	}{
+		"its answer":                  {[]items{{which}}, `{"text":"this"}`, []items{{machinetest.Text("Done.")}}, "COMPLETE", "Done.", fresh},
+		"two texts":                   {[]items{{which}}, `{"text":"this"}`, []items{{machinetest.Text("Well."), machinetest.Text("Done.")}}, "COMPLETE", "Well. Done.", fresh},
+		"a part, and it works on":     {[]items{{which}}, `{"text":"this"}`, []items{{say}}, "RUNNING", "On it.", fresh},
+		"another question":            {[]items{{which}}, `{"text":"this"}`, []items{{one}}, "AWAITING_RESPONSE", "", "One?"},
+		"silence":                     {[]items{{which}}, `{"text":"this"}`, []items{{machinetest.Text("NO_REPLY")}}, "COMPLETE", "", fresh},
+		"one of two questions":        {[]items{{one, two}}, `{"text":"this"}`, nil, "AWAITING_RESPONSE", "", "One?"},
+		"an answer that another gave": {[]items{{later}, {}}, `{"text":"this","mode":"queue"}`, []items{{covers}, {machinetest.Text("Done.")}}, "COMPLETE", "Done.", fresh},
+		"an amendment":                {nil, `{"text":"rather","mode":"steer"}`, []items{{none}, {amends}, {machinetest.Text("Done.")}}, "COMPLETE", "Done.", fresh},
+	} {
+		t.Run(name, func(t *testing.T) {
+			session := "s-" + strings.ReplaceAll(strings.ReplaceAll(name, " ", "-"), ",", "")
+			key := r.sessions.Open(session, "local")
+			r.call("POST", "/api/sessions/"+session+"/messages", `{"text":"go","client_msg_id":"a"}`).want(t, 202)
+			for _, items := range x.asks {
+				r.sessions.Model(key, items...)
+			}
+			x.say = strings.Replace(x.say, "{", `{"client_msg_id":"b",`, 1)
+			answered := make(chan answer, 1)
+			go func() { answered <- r.call("POST", "/api/sessions/"+session+"/messages?wait=20s", x.say) }()
+			waitFor(t, func() bool { return r.sessions.Seq(key, conversation.MessageID("m2-"+session)) > 0 })
+			for _, items := range x.models {
+				r.sessions.Model(key, items...)
+			}
+			for _, a := range []answer{<-answered, r.call("POST", "/api/sessions/"+session+"/messages?wait=20s", x.say)} {
+				var body struct {
+					How, Status string
+					Parts       []struct{ Text string }
+					Question    struct{ Text string }
+				}
+				if err := json.Unmarshal(a.want(t, 200).body, &body); err != nil {
+					t.Fatal(err)
+				}
+				var texts []string
+				for _, p := range body.Parts {
+					texts = append(texts, p.Text)
+				}
+				if body.How != "merged" || body.Status != x.status || strings.Join(texts, " ") != x.parts || body.Question.Text != x.asked {
+					t.Errorf("%s, want %s, %q, %q", a.body, x.status, x.parts, x.asked)
+				}
+			}
+		})
+	}
+	r.call("POST", "/api/sessions/s-another-question/messages?wait=10ms", `{"text":"this","client_msg_id":"c"}`).want(t, 202)
+}
+
 // viewing is the engine of a test that chooses how sessions are viewed.
 type viewing struct {
 	*standIn

@@ -189,8 +189,49 @@ func TestOutcome(t *testing.T) {
 	for _, p := range o.Answers() {
 		texts = append(texts, p.Part.Text)
 	}
-	if strings.Join(texts, ",") != "to m1" || o.Question == nil || o.Status != conversation.TaskAwaiting || o.How != conversation.ResolvedMerged {
+	if strings.Join(texts, ",") != "to m1" || o.Question() == nil || o.Status != conversation.TaskAwaiting || o.How != conversation.ResolvedMerged {
 		t.Errorf("%+v, answers %q", o, texts)
+	}
+}
+
+// Who waits for a message that was merged waits for what its task says next, or that of the
+// question which it answered.
+func TestOutcomeOfAMerged(t *testing.T) {
+	part := conversation.PartialResponse{Part: conversation.Part{Message: "p1", Text: "Done."}}
+	waits := conversation.QuestionView{Task: "t1", Asked: conversation.Asked{Question: "q1", Text: "Where?"}}
+	for name, x := range map[string]struct {
+		log  []*conversation.Event
+		want string // for each event: w it waits, r it rests; then the newest open question
+	}{
+		"a part":             {events(answered("q2", "m1"), merged("m1"), part), "wwr q1"},
+		"a part before":      {events(part, answered("q2", "m1"), merged("m1"), status(conversation.TaskRunning, conversation.TaskComplete)), "wwwr q1"},
+		"its end":            {events(answered("q2", "m1"), merged("m1"), status(conversation.TaskRunning, conversation.TaskCancelled)), "wwr q1"},
+		"another question":   {events(answered("q1", "m1"), merged("m1"), conversation.Asked{Question: "q3"}, status(conversation.TaskRunning, conversation.TaskAwaiting)), "wwwr q3"},
+		"the same, replayed": {events(conversation.Asked{Question: "q1"}, conversation.QuestionClosed{Question: "q1"}), "ww "},
+		"an amendment":       {events(merged("m1"), part), "wr q1"},
+	} {
+		o, got := NewOutcome("m1", "t1", waits), ""
+		for _, e := range x.log {
+			if o.Add(e); o.Rests() {
+				got += "r"
+			} else {
+				got += "w"
+			}
+		}
+		got += " "
+		if q := o.Question(); q != nil {
+			got += string(q.Asked.Question)
+		}
+		if got != x.want {
+			t.Errorf("%s: %q, want %q", name, got, x.want)
+		}
+	}
+	o := NewOutcome("m1", "t2", waits)
+	for _, e := range events(part, answered("q1", "m1"), merged("m1"), status(conversation.TaskAwaiting, conversation.TaskQueued)) {
+		o.Add(e) // of t1: the question's task goes on with it
+	}
+	if o.Task != "t1" || len(o.Parts) != 0 || o.Rests() || o.Question() != nil {
+		t.Errorf("%+v", o)
 	}
 }
 

@@ -156,10 +156,10 @@ func AppendOutcome(out *Object, o *readmodel.Outcome, redact bool) {
 	AppendList(out, "parts", o.Answers(), func(o *Object, p readmodel.ShownPart) {
 		appendPart(o, &p.Part, p.Kind, p.Final, p.Seq, p.At)
 	})
-	if o.How == 0 && o.Question != nil {
+	if q := o.Question(); q != nil && (o.How == 0 || o.How == conversation.ResolvedMerged && o.Status == conversation.TaskAwaiting) {
 		out.Key("question")
 		in := NewObject(out.Bytes)
-		AppendOpenQuestion(&in, *o.Question, redact)
+		AppendOpenQuestion(&in, *q, redact)
 		out.Bytes = in.Close()
 	}
 }

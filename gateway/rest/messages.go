@@ -70,8 +70,9 @@ func (s *API) waitOf(c *fiber.Ctx) (time.Duration, error) {
 	return min(wait, s.Times.WaitMax), nil
 }
 
-// sayAndWait answers when the message is resolved or its task awaits a reply, or
-// in time with what is known of it. It follows the session from the message on, so
+// sayAndWait answers when there is something to tell of the message: it is resolved, or,
+// where it was merged, its task has gone on; or the task awaits a reply. Or in time with
+// what is known of it. It follows the session from the message on, so
 // nothing can be missed.
 func (s *API) sayAndWait(c *fiber.Ctx, key conversation.SessionKey, say conversation.Say, wait time.Duration) error {
 	ctx, cancel := s.Deadline()
@@ -85,8 +86,7 @@ func (s *API) sayAndWait(c *fiber.Ctx, key conversation.SessionKey, say conversa
 		return reply(c, fiber.StatusAccepted, func(o *protocol.Object) { protocol.AppendReceipt(o, r) })
 	}
 	defer waiting.End()
-	o := readmodel.NewOutcome(r.Message, r.Task)
-	err = s.await(waiting.Context, key, say.Author, r.Seq, o)
+	o, err := s.await(waiting.Context, key, say.Author, r)
 	switch {
 	case err == nil && !waiting.Over():
 		return reply(c, fiber.StatusOK, func(out *protocol.Object) { protocol.AppendOutcome(out, o, door.Principal(c).Redact()) })
@@ -103,37 +103,42 @@ func notNow(err error) bool {
 	return errors.As(err, &refusal) && (refusal.Code == conversation.Overloaded || refusal.Code == conversation.Unavailable)
 }
 
-// await follows a session after the event since until there is something to tell.
-func (s *API) await(ctx context.Context, key conversation.SessionKey, as conversation.UserID, since conversation.Seq, o *readmodel.Outcome) error {
-	sub, _, err := s.Hub.Subscribe(ctx, s.Sessions, s.Limits, fanout.Options{Key: key, As: as, Since: since, Values: true})
+// await follows a session after the event of a message until there is something to tell of it.
+func (s *API) await(ctx context.Context, key conversation.SessionKey, as conversation.UserID, r conversation.Receipt) (*readmodel.Outcome, error) {
+	sub, v, err := s.Hub.Subscribe(ctx, s.Sessions, s.Limits, fanout.Options{Key: key, As: as, Since: r.Seq, Values: true})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer sub.Close()
+	o := readmodel.NewOutcome(r.Message, r.Task, v.Questions...)
 	for synced := false; ; {
 		d, err := sub.Next(ctx)
 		switch {
 		case err != nil:
-			return err
+			return nil, err
 		case d.Gone:
-			return service.ErrNoSession
+			return nil, service.ErrNoSession
 		}
 		for i := range d.Events {
 			o.Add(&d.Events[i])
 		}
-		synced = synced || d.Synced // before that it may be what was, not what is
-		if !synced || (o.How == 0 && o.Status != conversation.TaskAwaiting) {
+		synced = synced || d.Synced                                     // before that it may be what was, not what is
+		merged := o.How == conversation.ResolvedMerged && o.Status == 0 // its task may await another reply
+		if !synced || !merged && !o.Rests() {
 			continue
 		}
 		if o.Task != "" {
 			row, err := s.Sessions.Task(ctx, key, o.Task)
 			if err != nil {
-				return err
+				return nil, err
+			}
+			if merged && row.Last > o.Seq {
+				continue // its events come
 			}
 			o.Status = row.Status
 		}
-		if o.How != 0 || o.Status == conversation.TaskAwaiting {
-			return nil
+		if o.Rests() {
+			return o, nil
 		}
 	}
 }
