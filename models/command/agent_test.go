@@ -48,9 +48,10 @@ func play(part string, args []string) {
 	case "report":
 		stdin, _ := io.ReadAll(os.Stdin)
 		dir, _ := os.Getwd()
-		json.NewEncoder(os.Stdout).Encode(seen{
+		report, _ := json.Marshal(seen{
 			Args: args, Stdin: string(stdin), Dir: dir, Secret: os.Getenv("PARLEY_TEST_SECRET"), Leader: syscall.Getpgrp() == os.Getpid(),
 		})
+		os.Stdout.WriteString(strings.ReplaceAll(string(report), wordJoiner, `\u2060`)) // else it would be left out of the answer
 	case "say": // byte by byte at first
 		text := read(args[0])
 		for i := range min(len(text), 1000) {

@@ -26,7 +26,7 @@ const (
 const wordJoiner = "\u2060"
 
 // harmless returns a prompt that is only text to the program: without a command at its
-// beginning, and without mentions. broken is true if a mention was broken up.
+// beginning, and without mentions. broken is true if it has a mention that is broken up.
 func harmless(text string) (safe string, broken bool) {
 	safe, broken = breakMentions(text)
 	if startsCommand(safe) {
@@ -45,7 +45,7 @@ func startsCommand(text string) bool {
 }
 
 // breakMentions breaks up every "@" that does not stand in the middle of a word, as it
-// does in an address of mail.
+// does in an address of mail, and is not broken up already.
 func breakMentions(text string) (safe string, broken bool) {
 	if !strings.Contains(text, "@") {
 		return text, false
@@ -62,7 +62,10 @@ func breakMentions(text string) (safe string, broken bool) {
 		}
 		b.WriteString(rest[:at+1])
 		rest = rest[at+1:]
-		if mentions(before, rest) {
+		switch {
+		case strings.HasPrefix(rest, wordJoiner):
+			broken = true
+		case mentions(before, rest):
 			b.WriteString(wordJoiner)
 			broken = true
 		}
@@ -70,6 +73,14 @@ func breakMentions(text string) (safe string, broken bool) {
 	}
 	b.WriteString(rest)
 	return b.String(), broken
+}
+
+// withoutMarks takes out all that breakMentions may have put in, now and before.
+func withoutMarks(text string) string {
+	for strings.Contains(text, "@"+wordJoiner) {
+		text = strings.ReplaceAll(text, "@"+wordJoiner, "@")
+	}
+	return text
 }
 
 // mentions reports whether an "@" between these may be read as a mention. Only what

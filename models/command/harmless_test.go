@@ -1,9 +1,15 @@
 package command
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
+
+	"parley/conversation"
 
 	"pgregory.net/rapid"
 )
@@ -28,11 +34,11 @@ func TestHarmless(t *testing.T) {
 		{`x@[a](claude-ref:b "c")@d`, "x@" + j + `[a](claude-ref:b "c")@` + j + "d"},
 		{"x@/etc/hostname x@~/a x@./b", "x@" + j + "/etc/hostname x@" + j + "~/a x@" + j + "./b"},
 		{"jo.doe_+-x@example.org, git@host:a, x@1.2, at @ home, end @", "jo.doe_+-x@example.org, git@host:a, x@1.2, at @ home, end @"},
-		{"@" + j + "a", "@" + j + j + "a"},
+		{"@" + j + "a, @" + j + "/b, x@" + j + "/c, @" + j, "@" + j + "a, @" + j + "/b, x@" + j + "/c, @" + j}, // once is enough
 		{"\xff@a", "\xff@" + j + "a"},
 	} {
 		got, broken := harmless(c.text)
-		if got != c.want || broken != (strings.Count(got, j) > strings.Count(c.text, j)) {
+		if got != c.want || broken != strings.Contains(got, "@"+j) {
 			t.Errorf("%q became %q (broken %v), want %q", c.text, got, broken, c.want)
 		}
 	}
@@ -46,7 +52,7 @@ var (
 )
 
 // A-13: whatever a text is made of, its prompt has no trigger, and is the text when what
-// was put in is taken out again.
+// was put in is taken out again. Its prompt's prompt has nothing more.
 func TestHarmlessIsTheText(t *testing.T) {
 	piece := rapid.SampledFrom([]string{
 		"@", "@", "@", "/", "/config", " ", "\n", "\t", "\r", "\x00", "\u00a0", "\u3000", "\u200b", "\ufeff", wordJoiner, "。", "、", "？", "！", "(", "[", "]", "\"", "'",
@@ -61,14 +67,90 @@ func TestHarmlessIsTheText(t *testing.T) {
 		if found := mentionInText.FindString(safe); found != "" {
 			t.Fatalf("%q has the mention %q: %q", text, found, safe)
 		}
-		back := strings.ReplaceAll(safe, "@"+wordJoiner, "@")
+		if again, _ := harmless(safe); again != safe {
+			t.Fatalf("%q became %q, and that %q", text, safe, again)
+		}
+		back := withoutMarks(safe)
 		if commandAtStart.MatchString(text) {
 			back = strings.TrimPrefix(back, currentHead+"\n")
 		}
-		if back != text || broken != strings.Contains(safe, "@"+wordJoiner) {
+		if back != withoutMarks(text) || broken != strings.Contains(safe, "@"+wordJoiner) {
 			t.Fatalf("%q became %q (broken %v), and then %q", text, safe, broken, back)
 		}
 	})
+}
+
+// A-13: what the guard has put behind an "@" is no part of the answer, in whatever pieces the
+// program repeats it, and however often an answer of before has it. Other marks are.
+func TestAnswerWithoutMarks(t *testing.T) {
+	const j = wordJoiner
+	output := "See @" + j + "/etc and @" + j + j + "a, a" + j + "b, @ " + j + "c, ü@" + j + "\n@" + j + "ASK: of @" + j + "d or @?"
+	want := []string{"text See @/etc and @a, a" + j + "b, @ " + j + "c, ü@", question(1, "of @d or @?")}
+	for size := 1; size <= len([]rune(output)); size++ {
+		a := &items{marker: "@ASK:", marked: true, limit: 4000, step: 7}
+		text := &plainText{items: &items{marker: "@ASK:", marked: true, limit: 4000, step: 7}, most: 1 << 20}
+		lines := &streamJSON{items: &items{marker: "@ASK:", marked: true, limit: 4000, step: 7}, most: 1 << 20}
+		var streamed [3]string
+		shows := func(i int, a *items) {
+			for _, out := range a.takeDeltas() {
+				streamed[i] += out.Delta
+			}
+		}
+		for rest := []rune(output); len(rest) > 0; {
+			n := min(size, len(rest))
+			a.delta(string(rest[:n]))
+			lines.feed(fmt.Appendf(nil, `{"type":"stream_event","event":{"type":"content_block_delta","delta":{"type":"text_delta","text":%s}}}`+"\n", inJSON(string(rest[:n]))))
+			rest = rest[n:]
+			shows(0, a)
+			shows(2, lines.items)
+		}
+		for rest := []byte(output); len(rest) > 0; {
+			n := min(size, len(rest)) // also in the middle of the mark
+			text.feed(rest[:n])
+			rest = rest[n:]
+			shows(1, text.items)
+		}
+		a.block(output, false)
+		lines.feed(fmt.Appendf(nil, `{"type":"assistant","message":{"content":[{"type":"text","text":%s}]}}`+"\n"+`{"type":"result","subtype":"success"}`+"\n", inJSON(output)))
+		if !text.end() || !lines.end() {
+			t.Fatal("the output has not ended")
+		}
+		for i, a := range []*items{a, text.items, lines.items} {
+			shows(i, a)
+			if got := show(a.list); !reflect.DeepEqual(got, want) || streamed[i] != strings.TrimPrefix(want[0], "text ") {
+				t.Fatalf("reader %d, pieces of %d: %q, streamed %q", i, size, got, streamed[i])
+			}
+		}
+	}
+	bare := &items{limit: 4000}
+	bare.block("@"+j+"a", false)
+	if got := show(bare.list); got[0] != "text @"+j+"a" {
+		t.Errorf("without a guard it is %q", got)
+	}
+}
+
+func inJSON(text string) string {
+	b, _ := json.Marshal(text)
+	return string(b)
+}
+
+// A-13: a program that repeats its prompt is told the same again, and not more marks.
+func TestMarksDoNotGrow(t *testing.T) {
+	o := shell(`printf '%s' "$2"`)
+	m, r := open(t, o), say("@/etc/hostname")
+	for range 3 {
+		answer, err := ask(context.Background(), m, r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := answer.Items[0].Text
+		if strings.Contains(text, wordJoiner) || !strings.HasSuffix(text, "@/etc/hostname") { // it was given the marks: TestGuard
+			t.Fatalf("the answer is %q", text)
+		}
+		r.Entries = append(r.Entries,
+			conversation.Entry{Role: conversation.RoleAssistant, Task: "t1-s1", Items: answer.Items},
+			conversation.Entry{Role: conversation.RoleUser, Task: "t1-s1", Message: "m2-s1", Text: "@/etc/hostname"})
+	}
 }
 
 // A-13: every part of a prompt is harmless: what the summary, the context, the rounds

@@ -13,6 +13,7 @@ import (
 // writes. A block is one text, unless lines of it begin with the ask marker.
 type items struct {
 	marker string // "" = none
+	marked bool   // the prompt's guard puts marks behind an "@", which the program may repeat
 	limit  int    // code points of an item
 	step   conversation.StepNumber
 
@@ -56,6 +57,7 @@ func (a *items) draft() *draft {
 // settledText returns the part of an unfinished block that cannot be cut off any more
 // and cannot become a question.
 func (a *items) settledText(raw string) string {
+	raw = a.unmarked(raw)
 	if a.marker != "" {
 		if marked := a.markedLines(raw); len(marked) > 0 {
 			raw = raw[:marked[0]]
@@ -72,6 +74,15 @@ func (a *items) settledText(raw string) string {
 	return text
 }
 
+// unmarked is what a program writes without the marks that the guard has put into its prompt:
+// they are no part of any text. Of a text that is not complete it is a beginning of the whole.
+func (a *items) unmarked(text string) string {
+	if !a.marked {
+		return text
+	}
+	return withoutMarks(text)
+}
+
 // show queues the part of the next item's text that has not been shown.
 func (a *items) show(text string) {
 	d := a.draft()
@@ -84,7 +95,7 @@ func (a *items) show(text string) {
 
 // block adds a complete block: the one that streams, if any. cut = its end is lost.
 func (a *items) block(text string, cut bool) {
-	text = clean(text)
+	text = clean(a.unmarked(text))
 	starts := append(a.questions(text), len(text))
 	if said := clean(text[:starts[0]]); said != "" || cut && len(starts) == 1 {
 		said = truncate(said, a.limit, cut && len(starts) == 1)

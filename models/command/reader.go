@@ -18,7 +18,7 @@ type reader interface {
 
 func (c *call) reader() reader {
 	o := &c.m.o
-	a := &items{marker: o.marker(c.r), limit: o.MaxResponseLength, step: c.r.Step}
+	a := &items{marker: o.marker(c.r), marked: o.Guard != GuardNone, limit: o.MaxResponseLength, step: c.r.Step}
 	if o.Format == FormatStreamJSON {
 		return &streamJSON{items: a, most: o.MaxOutput}
 	}
