@@ -24,8 +24,9 @@ type Upstream interface {
 func (n *Node) Publisher(hub conversation.Publisher) conversation.Publisher {
 	n.relay.Store(relay.New(relay.Options{
 		Self: n.self, Lease: n.o.Lease, Hub: fullHub(hub), Log: n.log, Owner: n.places.owner, Alive: n.alive, Holds: n.loop.Holds,
-		Send:  func(to conversation.Member, body []byte) bool { return n.link.Send(to, topicFollow, body) },
-		Meter: newFollowMeter(n.m),
+		Send:   func(to conversation.Member, body []byte) bool { return n.link.Send(to, topicFollow, body) },
+		Behind: n.lanes.Behind,
+		Meter:  newFollowMeter(n.m),
 	}))
 	return n.relay.Load()
 }

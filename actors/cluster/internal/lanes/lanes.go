@@ -23,6 +23,16 @@ type Job struct {
 
 	deadline time.Time
 	again    bool
+
+	to     conversation.Member // who was asked last; zero = nobody yet
+	doubt  bool                // it was sent again: whoever was asked before may have done it
+	behind []*wait             // what happens when Done has returned
+}
+
+// wait is something that comes behind the answers to jobs. Guarded by the shard's lock.
+type wait struct {
+	left int // so many answers
+	then func()
 }
 
 // UnreachableError says that a member gave no answer: the job may have been done.
@@ -92,6 +102,7 @@ type lane struct {
 	key     conversation.SessionKey
 	queue   []*Job // to be sent, in order
 	flight  []*Job // sent, in order; those that were answered for good have left
+	unsaid  []*Job // sent, in order; those whose Done has returned have left
 	open    int    // of flight: without an answer
 	bytes   int
 	sending bool                // somebody takes from the queue
@@ -177,6 +188,10 @@ func (l *Lanes) pump(s *shard, n *lane) {
 		j := n.queue[0]
 		n.queue = n.queue[1:]
 		n.flight = append(n.flight, j)
+		if j.to == (conversation.Member{}) {
+			n.unsaid = append(n.unsaid, j)
+		}
+		j.to = n.to
 		n.open++
 		to := n.to
 		s.mu.Unlock()
@@ -192,7 +207,7 @@ func (l *Lanes) answered(s *shard, n *lane, j *Job, err error) {
 	s.mu.Lock()
 	n.open--
 	if Moved(err) && time.Now().Before(j.deadline) && !s.closed {
-		j.again, n.holding = true, true
+		j.again, j.doubt, n.holding = true, true, true
 		if l.o.Again != nil {
 			l.o.Again()
 		}
@@ -214,7 +229,49 @@ func (l *Lanes) answered(s *shard, n *lane, j *Job, err error) {
 	if Moved(err) {
 		err = errMoved(err)
 	}
+	l.say(s, n, j, err)
+}
+
+// say gives the answer to a job, and does what waited for that.
+func (l *Lanes) say(s *shard, n *lane, j *Job, err error) {
 	j.Done(err)
+	var next []func()
+	s.mu.Lock()
+	n.unsaid = slices.DeleteFunc(n.unsaid, func(other *Job) bool { return other == j })
+	for _, w := range j.behind {
+		if w.left--; w.left == 0 {
+			next = append(next, w.then)
+		}
+	}
+	j.behind = nil
+	l.leave(s, n)
+	s.mu.Unlock()
+	for _, then := range next {
+		then()
+	}
+}
+
+// Behind has then called when all that was asked of a session before is answered: for who
+// knows what happened there by another way than that on which an answer may still be. What
+// comes from a member comes behind its own answers: a job that was asked of that one alone
+// is not waited for. false = there is nothing to wait for, and then is not called. It must
+// not block.
+func (l *Lanes) Behind(key conversation.SessionKey, from conversation.Member, then func()) bool {
+	s := l.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.lanes[key]
+	if n == nil {
+		return false
+	}
+	w := &wait{then: then}
+	for _, j := range n.unsaid {
+		if j.doubt || j.to != from {
+			j.behind = append(j.behind, w)
+			w.left++
+		}
+	}
+	return w.left > 0
 }
 
 // settle goes on when a lane has come to rest: it is put away, or, when all answers are
@@ -236,7 +293,14 @@ func (l *Lanes) settle(s *shard, n *lane) {
 			pause += rand.N(pause / 2)
 		}
 		n.timer = time.AfterFunc(pause, func() { l.goOn(s, n) })
-	case len(n.queue) == 0 && len(n.flight) == 0:
+	default:
+		l.leave(s, n)
+	}
+}
+
+// leave puts a lane away on which nothing is left. The lock is held.
+func (l *Lanes) leave(s *shard, n *lane) {
+	if s.lanes[n.key] == n && !n.sending && !n.holding && n.timer == nil && len(n.queue)+len(n.flight)+len(n.unsaid) == 0 {
 		delete(s.lanes, n.key)
 	}
 }
@@ -266,9 +330,9 @@ func (l *Lanes) goOn(s *shard, n *lane) {
 	s.mu.Unlock()
 	for _, j := range late {
 		if nobody {
-			j.Done(ErrNobody())
+			l.say(s, n, j, ErrNobody())
 		} else {
-			j.Done(errMoved(nil))
+			l.say(s, n, j, errMoved(nil))
 		}
 	}
 }
@@ -301,7 +365,7 @@ func (l *Lanes) Hurry() {
 // Close gives up what waits for a session that moves; what is under way is answered as
 // it is, and new jobs are refused.
 func (l *Lanes) Close() {
-	var given []*Job
+	var given []func()
 	for i := range l.shards {
 		s := &l.shards[i]
 		s.mu.Lock()
@@ -310,19 +374,22 @@ func (l *Lanes) Close() {
 			if n.timer != nil {
 				n.timer.Stop()
 			}
-			given = append(given, n.queue...)
+			give := func(j *Job) { given = append(given, func() { l.say(s, n, j, errEnding()) }) }
+			for _, j := range n.queue {
+				give(j)
+			}
 			n.queue = nil
 			n.flight = slices.DeleteFunc(n.flight, func(j *Job) bool {
 				if j.again {
-					given = append(given, j)
+					give(j)
 				}
 				return j.again
 			})
 		}
 		s.mu.Unlock()
 	}
-	for _, j := range given {
-		j.Done(errEnding())
+	for _, give := range given {
+		give()
 	}
 }
 

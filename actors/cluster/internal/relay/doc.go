@@ -24,6 +24,12 @@
 // an epoch that is older than one it has seen. So nothing is shown of a writer that another one
 // has replaced. When the writer changes, drafts that were streaming are dropped.
 //
+// # Order
+//
+// The answer to a command comes before the events of its commit. From one node both come on one
+// way, in that order. What is known by another way, of the store or of a node that the session has
+// come to, waits for the answers that clients of this node have not got yet (order.go).
+//
 // # Locks
 //
 // The hub calls Followed, Unfollowed and Typing under its own locks. The relay calls the hub and

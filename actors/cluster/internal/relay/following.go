@@ -180,7 +180,13 @@ func (r *Relay) renewAt(owner conversation.Member, all ...entry) uint64 {
 
 func (r *Relay) viewHere(key conversation.SessionKey, as conversation.UserID, done func(conversation.View, error)) {
 	if source := r.source.Load(); source != nil {
-		(*source).View(key, as, func(v conversation.View, err error) { done(r.shown(v), err) })
+		(*source).View(key, as, func(v conversation.View, err error) {
+			from := nobody // it is of the store
+			if r.holds(key) {
+				from = r.o.Self
+			}
+			r.front.do(key, from, func() { done(r.shown(v), err) })
+		})
 		return
 	}
 	done(conversation.View{}, conversation.Errorf(conversation.Unavailable, "the server is starting"))
@@ -246,7 +252,7 @@ func (r *Relay) viewed(m *message) {
 				if a.first {
 					r.streaming(a.key, v.Drafts)
 				}
-				a.done(v, nil)
+				r.front.do(a.key, a.to, func() { a.done(v, nil) })
 			}
 			return
 		}
@@ -357,7 +363,7 @@ func (r *Relay) renewed(from conversation.Member, m *message) {
 	for _, k := range stored {
 		r.replaced(k.key, k.epoch)
 		r.know(k.key, k.epoch, k.head)
-		r.o.Hub.Stored(k.key, k.epoch, k.head)
+		r.front.stored(from, k.key, k.epoch, k.head)
 	}
 	r.lookUp()
 }
@@ -474,7 +480,7 @@ func (r *Relay) show(from conversation.Member, m *message) error {
 		r.replaced(m.key, m.epoch)
 		r.know(m.key, m.epoch, events[len(events)-1].Seq)
 		r.written(m.key, events)
-		r.o.Hub.Publish(m.key, m.epoch, events)
+		r.front.publish(from, m.key, m.epoch, events)
 	case kindEphemeral:
 		e, err := wire.DecodeEphemeral(m.body)
 		if err != nil || e == nil { // nil = of a newer version
@@ -690,7 +696,7 @@ func (r *Relay) checkOne(ctx context.Context, key conversation.SessionKey) {
 	now, err := (*source).Summary(ctx, key)
 	if err == nil {
 		r.know(key, 0, now.Last)
-		r.o.Hub.Stored(key, 0, now.Last)
+		r.front.stored(nobody, key, 0, now.Last)
 		if root != key {
 			now, err = (*source).Summary(ctx, root)
 		}

@@ -55,6 +55,10 @@ type Options struct {
 	// Send brings a message to another node, behind those that were sent there before. It may
 	// be lost on the way; false = it was not even sent.
 	Send func(to conversation.Member, body []byte) bool
+	// Behind has then called when this node has the answers to all that it has asked of a session
+	// on another way than that from a member; false = it has them, and then is not called. then
+	// may call the relay. nil = nothing is asked.
+	Behind func(key conversation.SessionKey, from conversation.Member, then func()) bool
 
 	Meter Meter // nil = nobody counts
 }
@@ -73,6 +77,7 @@ func (o *Options) post(to conversation.Member, body []byte) bool {
 // be called from any goroutine.
 type Relay struct {
 	o      Options
+	front  front // of the hub
 	source atomic.Pointer[Source]
 	kick   chan struct{} // there is something in checks
 
@@ -103,7 +108,7 @@ func New(o Options) *Relay {
 		o.Meter = nobodyCounts{}
 	}
 	return &Relay{
-		o: o, kick: make(chan struct{}, 1),
+		o: o, front: front{o.Hub, o.Behind}, kick: make(chan struct{}, 1),
 		follows: map[conversation.SessionKey]*follow{}, unsure: doubts{},
 		checks: map[conversation.SessionKey]bool{}, answered: map[conversation.Member]time.Time{}, asked: map[uint64]*asked{},
 		renewals: map[uint64]time.Time{},

@@ -32,7 +32,7 @@ func (r *Relay) Publish(key conversation.SessionKey, epoch conversation.Epoch, e
 		return
 	}
 	r.replaced(key, epoch)
-	r.o.Hub.Publish(key, epoch, events)
+	r.front.publish(r.o.Self, key, epoch, events)
 	head := events[len(events)-1].Seq
 	to := r.advance(key, epoch, head)
 	if len(to) > 0 {
@@ -59,7 +59,7 @@ func (r *Relay) Show(key conversation.SessionKey, epoch conversation.Epoch, afte
 // Stored implements conversation.Publisher.
 func (r *Relay) Stored(key conversation.SessionKey, epoch conversation.Epoch, head conversation.Seq) {
 	r.replaced(key, epoch)
-	r.o.Hub.Stored(key, epoch, head)
+	r.front.stored(r.o.Self, key, epoch, head)
 	to := r.advance(key, epoch, head)
 	if len(to) > 0 {
 		r.sendAll(to, (&message{kind: kindStored, key: key, epoch: epoch, seq: head}).append(nil))
@@ -287,7 +287,7 @@ func (r *Relay) typing(m *message, but conversation.Member) {
 func (r *Relay) storedAt(from conversation.Member, m *message) {
 	r.replaced(m.key, m.epoch)
 	r.know(m.key, m.epoch, m.seq)
-	r.o.Hub.Stored(m.key, m.epoch, m.seq)
+	r.front.stored(from, m.key, m.epoch, m.seq)
 	if to := r.further(from, m); len(to) > 0 {
 		r.sendAll(to, m.append(nil))
 	}

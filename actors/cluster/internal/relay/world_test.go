@@ -44,6 +44,7 @@ type node struct {
 	self  conversation.Member
 	hub   *fanout.Hub
 	relay *Relay
+	open  *open // what its clients ask of sessions
 	tally *tally
 
 	mu     sync.Mutex
@@ -82,7 +83,7 @@ func (w *world) join(name string) *node {
 		ring: map[conversation.SessionID]string{}, more: make(chan struct{}, 1), tally: newTally(),
 	}
 	n.relay = New(Options{
-		Self: n.self, Lease: 5 * time.Second, Hub: n.hub, Owner: n.owner, Send: n.send, Meter: n.tally,
+		Behind: n.behind, Self: n.self, Lease: 5 * time.Second, Hub: n.hub, Owner: n.owner, Send: n.send, Meter: n.tally,
 		Alive: func(m conversation.Member) bool {
 			w.mu.Lock()
 			defer w.mu.Unlock()
