@@ -361,7 +361,7 @@ func (s *session) say(d say) {
 		s.c.fail(d.id, err)
 		return
 	}
-	p := &pending{id: d.id, run: exchange.NewRun(r.Message, r.Task), behind: r.Seq, upto: s.f.Fold().Seq()}
+	p := &pending{id: d.id, run: exchange.NewRun(r.Message, r.Task).GoesOn(), behind: r.Seq, upto: s.f.Fold().Seq()}
 	since := r.Seq - 1
 	if r.Disposition == conversation.Answered {
 		p.run = exchange.NewRun("", r.Task) // the message was for the question; the task goes on

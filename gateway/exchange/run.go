@@ -32,11 +32,22 @@ type Run struct {
 	Model     string // that answered last
 
 	closed bool // a question was closed since Status came: with none that blocks the task goes on
+
+	onward   bool                // see GoesOn
+	answered conversation.TaskID // another one, whose question the message has answered; "" = none
+	moves    bool                // that one goes on
 }
 
 // NewRun begins the run of a message that was accepted for a task.
 func NewRun(message conversation.MessageID, task conversation.TaskID) *Run {
 	return &Run{Message: message, Task: task}
+}
+
+// GoesOn has the run go on where a task's model has given its message, as the answer, to a question
+// of another task: when the message's own task is complete, with that one, if it goes on.
+func (r *Run) GoesOn() *Run {
+	r.onward = true
+	return r
 }
 
 // Add takes the next note. true = it is one of this run.
@@ -51,7 +62,14 @@ func (r *Run) Add(n *Note) bool {
 			}
 		case conversation.TaskStatusChanged:
 			if r.Message != "" && slices.Contains(b.Messages, r.Message) { // left over: it belongs to its new task
-				*r = Run{Message: r.Message, Task: n.Task, Begun: r.Begun}
+				*r = Run{Message: r.Message, Task: n.Task, Begun: r.Begun, onward: r.onward}
+			}
+			if n.Task != "" && n.Task == r.answered {
+				r.moves = b.New == conversation.TaskQueued || b.New == conversation.TaskRunning
+			}
+		case conversation.QuestionAnswered:
+			if r.onward && b.Message == r.Message && n.Task != r.Task {
+				r.answered = n.Task
 			}
 		}
 	}
@@ -65,6 +83,10 @@ func (r *Run) Add(n *Note) bool {
 		r.Status, r.Reason, r.Failure, r.closed = b.New, b.Reason, b.Error, false
 		if b.Trigger != "" {
 			r.Trigger = b.Trigger
+		}
+		if r.moves && r.Status == conversation.TaskComplete {
+			r.Task, r.Status, r.Trigger, r.Questions, r.Calls = r.answered, conversation.TaskQueued, "", nil, nil
+			r.answered, r.moves = "", false
 		}
 	case TextEnded:
 		r.Texts = append(r.Texts, n.Item)

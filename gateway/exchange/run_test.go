@@ -102,6 +102,57 @@ func TestRunFollowsItsMessage(t *testing.T) {
 	}
 }
 
+// A message of which a model says that it answers another task's question: with the end of its own
+// task the run goes on with that one, if that goes on.
+func TestRunGoesOnWithAnAnswer(t *testing.T) {
+	other := conversation.TaskID("t9-S")
+	taken := []conversation.Event{
+		{Task: task, Body: status(0, running)}, {Task: other, Body: conversation.QuestionAnswered{Question: "q1", Message: "m2-S"}},
+		{Task: task, Body: conversation.MessageResolved{Message: "m2-S", How: conversation.ResolvedMerged, Question: "q1"}},
+	}
+	said := conversation.Event{Task: other, Body: conversation.Response{Part: conversation.Part{Message: "p1-S", Source: "m9-S", Text: "Done."}}}
+	for name, x := range map[string]struct {
+		onward bool
+		then   []conversation.Event
+		want   string // for each event: w it works, r it rests; then what was said
+	}{
+		"it goes on": {true, []conversation.Event{
+			{Task: other, Body: status(awaiting, queued)}, {Task: task, Body: status(running, complete)}, {Task: other, Body: status(queued, running)}, said, {Task: other, Body: status(running, complete)},
+		}, "wwwwwwwr Done."},
+		"it asks again": {true, []conversation.Event{
+			{Task: other, Body: status(awaiting, queued)}, {Task: task, Body: status(running, complete)}, {Task: other, Body: status(queued, running)},
+			{Task: other, Body: conversation.Asked{Question: "q2", Blocking: true}}, {Task: other, Body: status(running, awaiting)},
+		}, "wwwwwwwr "},
+		"another question is open":       {true, []conversation.Event{{Task: task, Body: status(running, complete)}}, "wwwr "},
+		"its own task fails":             {true, []conversation.Event{{Task: other, Body: status(awaiting, queued)}, {Task: task, Body: status(running, failed)}}, "wwwwr "},
+		"nobody wants to know of others": {false, []conversation.Event{{Task: other, Body: status(awaiting, queued)}, {Task: task, Body: status(running, complete)}}, "wwwwr "},
+	} {
+		f, run, got := &Fold{}, NewRun("m2-S", task), ""
+		if x.onward {
+			run.GoesOn()
+		}
+		for i, e := range append(taken[:len(taken):len(taken)], x.then...) {
+			e.Seq = conversation.Seq(i + 1)
+			notes := f.Event(&e)
+			for j := range notes {
+				run.Add(&notes[j])
+			}
+			if run.Rests() {
+				got += "r"
+			} else {
+				got += "w"
+			}
+		}
+		got += " "
+		for _, item := range run.Texts {
+			got += item.Text
+		}
+		if got != x.want {
+			t.Errorf("%s: %q, want %q", name, got, x.want)
+		}
+	}
+}
+
 // The caller's own call is shown to whoever may speak in the session; other calls only to those
 // who may see what tools are told and answer.
 func TestRedacted(t *testing.T) {

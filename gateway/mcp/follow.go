@@ -118,7 +118,7 @@ func (m *way) resume(s *stream, who *service.Principal, h host, from cursor) {
 	}
 	key, err := exchange.TaskKey(who, from.Task)
 	f := &follower{
-		way: m, who: who, key: key, run: exchange.NewRun(from.Message, from.Task), stream: s, at: from,
+		way: m, who: who, key: key, run: exchange.NewRun(from.Message, from.Task).GoesOn(), stream: s, at: from,
 		form: h.Form && h.Nonce != "", primes: h.Version >= versionPrimes && h.Nonce != "",
 	}
 	if f.at.Forms == "" {

@@ -478,6 +478,24 @@ func TestAgain(t *testing.T) {
 	}
 }
 
+// A message that the model gives to a question of an earlier task is answered by that task: the call
+// waits for it.
+func TestAnswersAnEarlierTask(t *testing.T) {
+	n := start(t)
+	h := n.host("", `{}`)
+	h.call(1, "send_message", `{"session":"mine","text":"Set up auth","wait_seconds":0}`).whole()
+	session := n.only()
+	n.sessions.Model(session, machinetest.Call(conversation.ToolAsk, `{"question":"OAuth or JWT?","blocking":false}`))
+	n.sessions.Model(session)
+	a, _, _ := h.begun("mine", "JWT it is")
+	n.sessions.Model(session, machinetest.Call(conversation.ToolCover, `{"messageId":1,"as":"answer","question":"q1"}`))
+	n.sessions.Model(session, machinetest.Text("Auth is set up."))
+	all := a.until("")
+	if r := all[len(all)-1].m.result(t); r.text() != "Auth is set up." || r.StructuredContent.Status != "COMPLETE" {
+		t.Errorf("%+v", r)
+	}
+}
+
 // A host that does not take events is answered without a wait.
 func TestWithoutEvents(t *testing.T) {
 	n := start(t)

@@ -150,7 +150,7 @@ func (m *way) send(ctx context.Context, req *sdk.CallToolRequest, in sendInput) 
 	if err != nil {
 		return m.refuse(err)
 	}
-	return m.follow(ctx, req, key, exchange.NewRun(r.Message, r.Task), r.Seq, in.Wait, nil)
+	return m.follow(ctx, req, key, exchange.NewRun(r.Message, r.Task).GoesOn(), r.Seq, in.Wait, nil)
 }
 
 // goOn goes on with a call whose host has asked its user, as it was told to.
@@ -181,7 +181,7 @@ func (m *way) goOn(ctx context.Context, req *sdk.CallToolRequest, seconds *int) 
 			left[q.Question] = !ok
 		}
 	}
-	return m.follow(ctx, req, key, exchange.NewRun(st.Message, st.Task), 0, seconds, left)
+	return m.follow(ctx, req, key, exchange.NewRun(st.Message, st.Task).GoesOn(), 0, seconds, left)
 }
 
 // clientID is a client id of a host's own for what it does, apart from those of other protocols;
@@ -269,7 +269,7 @@ func (m *way) answer(ctx context.Context, req *sdk.CallToolRequest, in answerInp
 	if err != nil {
 		return m.refuse(err)
 	}
-	return m.follow(ctx, req, key, exchange.NewRun(r.Message, r.Task), r.Seq, in.Wait, nil)
+	return m.follow(ctx, req, key, exchange.NewRun(r.Message, r.Task).GoesOn(), r.Seq, in.Wait, nil)
 }
 
 type cancelInput struct {
