@@ -3,6 +3,7 @@
 package main
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -97,7 +98,7 @@ func TestPageCards(t *testing.T) {
 		b.say("/fail 500 99\n/say never")
 		b.wait(mine("never", "failed") + ` && ` + idle)
 		states := eval[[]string](b, `[...document.querySelectorAll('.row.mine .state')].map(e => e.textContent)`)
-		want := []string{"Answered", "Part of another answer", "Unanswered", "Failed"}
+		want := []string{"Answered", "Part of another answer", "No answer", "Failed"}
 		for i, w := range want {
 			if i >= len(states) || states[i] != w {
 				t.Errorf("the messages became %q, want %q", states, want)
@@ -108,6 +109,31 @@ func TestPageCards(t *testing.T) {
 			t.Error("the failure is not shown as an error")
 		}
 		b.picture("became")
+	})
+
+	// With coverage off the model is not reminded, and nothing proves that what it says beside a call is an answer.
+	t.Run("N-15 an answer that is not proven to be one is not called none", func(t *testing.T) {
+		b := b.in(t)
+		b.fresh()
+		b.say("/say first")
+		b.wait(mine("first", "answered") + ` && ` + idle)
+		b.run(`fetch('/api/sessions/' + location.hash.split('/')[2], {method: 'PATCH', headers: {'Content-Type': 'application/json'}, body: '{"policy":{"coverage.mode":"off"}}'})`)
+		b.wait(`document.querySelector('#log').textContent.includes('Settings changed')`)
+		b.say("/preamble It is noon.\n/tool clock {}\n/empty")
+		b.wait(mine("It is noon", "unanswered") + ` && ` + idle)
+		b.say("/ignore")
+		b.wait(mine("/ignore", "unanswered") + ` && ` + idle)
+		states := `[...document.querySelectorAll('.row.mine .state')].map(e => e.textContent + (e.checkVisibility() ? '' : ' (hidden)'))`
+		want := []string{"Answered", " (hidden)", "No answer"}
+		if got := eval[[]string](b, states); !slices.Equal(got, want) {
+			t.Errorf("it says %q, want %q", got, want)
+		}
+		b.picture("unproven")
+		b.do(chromedp.Reload())
+		b.wait(finals + ` === 3`)
+		if got := eval[[]string](b, states); !slices.Equal(got, want) {
+			t.Errorf("after a reload it says %q, want %q", got, want)
+		}
 	})
 
 	t.Run("N-02 N-05 two tabs on one session are in step", func(t *testing.T) {

@@ -49,7 +49,7 @@ export function userRow(row, actions) {
     why.hidden = !(r.pending && r.state === 'failed' && r.attachments.length && r.error);
     why.textContent = why.hidden ? '' : r.error;
     const b = became(r);
-    const said = (b.text + (r.edited ? ' · edited' : '') + (r.via && !['websocket', 'http', 'delegation'].includes(r.via) ? ` · via ${r.via}` : ''));
+    const said = [b.text, r.edited && 'edited', r.via && !['websocket', 'http', 'delegation'].includes(r.via) && `via ${r.via}`].filter(Boolean).join(' · ');
     if (state.textContent !== said) state.textContent = said;
     state.dataset.tone = b.tone;
     if (b.title) state.title = b.title; else state.removeAttribute('title');

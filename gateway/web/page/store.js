@@ -541,6 +541,8 @@ function part(v, f, d, final) {
     return;
   }
   if (d.promoted) miss(v);
+  const answered = v.messages.get(d.in_reply_to);
+  if (answered) change(v, answered.key, { replied: true }); // also by a guess: it is shown as an answer to that
   insert(v, {
     key, type: 'part', message: d.message, source: d.source ?? '', part: d.part ?? null, text: d.text,
     in_reply_to: d.in_reply_to || '', guessed: !!d.guessed, quote: quoteOf(v, d.in_reply_to), final, kind: d.kind || '', promoted: !!d.promoted,
@@ -719,7 +721,8 @@ export function became(row) {
     case 'dismissed': return { text: 'No answer needed', tone: 'quiet', title: 'The agent read it and had nothing to say to it' };
     case 'withdrawn': return { text: 'Withdrawn', tone: 'quiet' };
     case 'cancelled': return { text: 'Cancelled', tone: 'quiet' };
-    case 'unanswered': return { text: 'Unanswered', tone: 'wait', title: 'It was read, but nothing addressed it' };
+    // Beside an answer, nobody wants to read that there is none: that it is one is just not proven.
+    case 'unanswered': return row.replied ? { text: '', tone: 'quiet' } : { text: 'No answer', tone: 'wait', title: 'It was read, but nothing was said to it' };
     default: return { text: row.state || '', tone: 'quiet' };
   }
 }
