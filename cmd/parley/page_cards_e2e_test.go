@@ -108,6 +108,10 @@ func TestPageCards(t *testing.T) {
 		if !eval[bool](b, `[...document.querySelectorAll('#log .assistant')].at(-1).dataset.kind === 'error'`) {
 			t.Error("the failure is not shown as an error")
 		}
+		// The model was reminded of what it ignored: no news for people.
+		if got := eval[[]string](b, activity); len(got) != 2 { // a delegation, and attempts that failed
+			t.Errorf("the activity is %q", got)
+		}
 		b.picture("became")
 	})
 

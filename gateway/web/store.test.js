@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import test from 'node:test';
-import { DURABLE, activitySummary, became, emptyView, reduce, sessionEntry, visibleRows, waitingMessages, working } from './page/store.js';
+import { DURABLE, activity, activitySummary, became, emptyView, reduce, sessionEntry, visibleRows, waitingMessages, working } from './page/store.js';
 
 const dir = new URL('./testdata/', import.meta.url);
 const stored = new Set(DURABLE);
@@ -28,7 +28,7 @@ function screen(v) {
     }
   });
   if (v.drafts.size) out.push(...[...v.drafts.values()].map((d) => `draft: ${d.text}`));
-  if (v.lines.length) out.push(`live: {${lines(v.lines)}}`);
+  if (activity(v.lines).length) out.push(`live: {${lines(v.lines)}}`);
   const waiting = waitingMessages(v);
   if (waiting.length) out.push(`waiting: ${waiting.map((m) => m.text).join(' | ')}`);
   const w = working(v);
@@ -196,7 +196,7 @@ test('a folded group says who did what', () => {
   assert.equal(activitySummary([l('c1', 'tool', 'clock', 'ok'), l('c2', 'tool', 'clock', 'error')]), 'Used clock · 1 problem');
   assert.equal(activitySummary([l('c1', 'tool', 'deploy', 'denied')]), 'Declined deploy');
   assert.equal(activitySummary([l('s1.2', 'retry', 'Attempt 2', 'note'), l('s1.3', 'retry', 'Attempt 3', 'note'), l('s1.end', 'retry', 'Model call', 'error')]), 'Tried again 2 times · 1 problem');
-  assert.equal(activitySummary([l('n5', 'nudge', 'Check', 'note')]), 'Checked that nothing was missed');
+  assert.equal(activitySummary([l('n5', 'nudge', 'Check', 'note'), l('c1', 'tool', 'clock', 'ok')]), 'Used clock', 'what the model was reminded of is said inside, not in the summary');
 });
 
 test('a reminder says what it asks', () => {

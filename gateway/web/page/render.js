@@ -2,7 +2,7 @@
 
 import { clock, h, reconcile } from './dom.js';
 import { fold, partRow, questionRow, userRow } from './rows.js';
-import { Shown, emptyView, openDrafts, waitingMessages, working } from './store.js';
+import { Shown, activity, emptyView, openDrafts, waitingMessages, working } from './store.js';
 import { waitingItem } from './tray.js';
 import { onUpward } from './upward.js';
 import { Heights, around, keeping, step } from './window.js';
@@ -390,11 +390,12 @@ export class Conversation {
   }
 
   showActivity(view) {
-    if (this.lastLines === view.lines || (this.lastLines?.length === view.lines.length && view.lines.every((l, i) => l === this.lastLines[i]))) return;
-    this.lastLines = view.lines;
-    if (!view.lines.length) { this.activity.replaceChildren(); return; }
+    const lines = activity(view.lines);
+    if (this.lastLines === lines || (this.lastLines?.length === lines.length && lines.every((l, i) => l === this.lastLines[i]))) return;
+    this.lastLines = lines;
+    if (!lines.length) { this.activity.replaceChildren(); return; }
     const opened = this.activity.querySelector('details')?.open ?? true;
-    const details = fold(view.lines, this.actions);
+    const details = fold(lines, this.actions);
     details.open = opened;
     this.activity.replaceChildren(details);
   }

@@ -592,7 +592,7 @@ function freeze(v, task) {
   if (!task) return [];
   const out = v.lines.filter((l) => l.task === task).map((l) => (l.status === 'running' ? { ...l, status: 'started' } : l));
   v.lines = v.lines.filter((l) => l.task !== task);
-  return out;
+  return activity(out);
 }
 
 function finishCall(v, f, d, id, kind) {
@@ -804,15 +804,17 @@ export function sessionEntry(x) {
   };
 }
 
-/** One line of what was done, in words: the summary of a folded group. */
+/** What was done, as people are shown it. That the model was reminded of something is no activity of its own. */
+export function activity(lines) { return lines.some((l) => l.kind !== 'nudge') ? lines : NONE; }
+
+/** One line of what was done, in words: the summary of a folded group. A reminder stands inside alone. */
 export function activitySummary(lines) {
-  const tools = new Map(); const given = new Map(); const ended = new Map(); const declined = new Map(); let again = 0; let reminders = 0; let bad = 0;
+  const tools = new Map(); const given = new Map(); const ended = new Map(); const declined = new Map(); let again = 0; let bad = 0;
   for (const l of lines) {
     const id = l.id.replace(/:end$/, '');
     if (l.kind === 'tool') (l.status === 'denied' ? declined : tools).set(id, l.name);
     else if (l.kind === 'delegation') (l.ended ? ended : given).set(id, l.name);
-    else if (l.kind === 'nudge') reminders++;
-    else if (l.status === 'note') again++;
+    else if (l.kind !== 'nudge' && l.status === 'note') again++;
     if (['error', 'failed', 'timeout', 'unknown'].includes(l.status)) bad++;
   }
   const out = [];
@@ -821,7 +823,6 @@ export function activitySummary(lines) {
   if (tools.size) out.push(unique(tools).length < 4 ? `used ${list(unique(tools))}` : `${tools.size} tool calls`);
   if (declined.size) out.push(`declined ${list(unique(declined))}`);
   if (again) out.push(again === 1 ? 'tried again' : `tried again ${again} times`);
-  if (reminders) out.push('checked that nothing was missed');
   if (bad) out.push(bad === 1 ? '1 problem' : `${bad} problems`);
   const text = out.join(' · ');
   return given.size || ended.size ? text : text.replace(/^./, (c) => c.toUpperCase());
