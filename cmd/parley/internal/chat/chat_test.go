@@ -148,6 +148,8 @@ func TestModel(t *testing.T) {
 	waits := parley.State{Calls: []parley.OpenCall{{Call: "c1", Tool: "get_weather", Caller: true}}, Questions: []parley.OpenQuestion{{Question: result}}}
 	running := &parley.TaskStatus{Task: "t1", NewStatus: "RUNNING"}
 	photo := parley.Attachment{Hash: "ab", Name: "a\x1b.png", Type: "image/png", Size: 1234}
+	guessed := &parley.PartialResponse{Part: parley.Part{Message: "p1", Text: "It is noon.", InReplyTo: "m1", Guessed: true}}
+	unanswered := &parley.MessageResolved{Message: "m1", How: "unanswered"}
 	title := "New"
 	shown := accepted("m1", "one")
 	shown.Attachments = []parley.Attachment{photo}
@@ -227,6 +229,11 @@ func TestModel(t *testing.T) {
 		{"another one is made", []tea.Msg{madeMsg{"a new session 2", "s2"}, happens(accepted("m1", "here"))[0]}, "", "here", "", false},
 		{"its title", happens(&parley.Followed{State: parley.State{Title: "T\x1b[2J"}}), "", "T[2J; /help", "\x1b[2J", false},
 		{"another title", happens(&parley.Followed{State: parley.State{Title: "Old"}}, &parley.SessionUpdated{Title: &title}), "", "── New; /help", "Old", false},
+		{"no answer", happens(accepted("m1", "one"), unanswered), "", "the message got no answer", "", false},
+		{"an answer that nothing proves", happens(accepted("m1", "one"), guessed, unanswered), "", "It is noon.", "got no answer", false},
+		{"that comes behind the receipt", happens(accepted("m1", "one"), unanswered, guessed), "", "It is noon.", "got no answer", false},
+		{"that was shown before it became the last", happens(accepted("m1", "one"), &parley.Response{Part: guessed.Part, Promoted: true}, unanswered), "", "It is noon.", "got no answer", false},
+		{"whose message is older than what is shown", happens(unanswered), "", "", "got no answer", false},
 		{"another session's", []tea.Msg{eventMsg(parley.Event{Session: "s0", Body: accepted("m1", "old")})}, "", "", "old", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -634,5 +641,48 @@ func TestPlainPrintsAPartOnce(t *testing.T) {
 	}
 	if got := out.String(); got != "once\nfrom before\n" {
 		t.Errorf("%q", got)
+	}
+}
+
+// What is shown as the reply to a message counts as its answer, also where nothing proves it.
+func TestWhatIsNoAnswer(t *testing.T) {
+	receipt := parley.Receipt{Message: "m1", Task: "t1"}
+	guessed := &parley.PartialResponse{Part: parley.Part{Message: "p1", Text: "It is noon.", InReplyTo: "m1", Guessed: true}}
+	other := &parley.PartialResponse{Part: parley.Part{Message: "p1", Text: "It is noon.", InReplyTo: "m0", Guessed: true}}
+	promoted := &parley.Response{Part: guessed.Part, Promoted: true}
+	unanswered := &parley.MessageResolved{Message: "m1", How: "unanswered"}
+	ends := &parley.TaskStatus{Task: "t1", NewStatus: "COMPLETE"}
+	for _, test := range []struct {
+		name   string
+		before []parley.Body // the receipt of the command
+		after  []parley.Body
+		code   int
+		why    string
+	}{
+		{"a guess", nil, []parley.Body{guessed, unanswered}, Answered, ""},
+		{"behind the receipt", nil, []parley.Body{unanswered, guessed}, Answered, ""},
+		{"a part that becomes the last one", nil, []parley.Body{promoted, unanswered}, Answered, ""},
+		{"before the command has its answer", []parley.Body{guessed, unanswered, ends}, nil, Answered, ""},
+		{"as its work ends", []parley.Body{unanswered}, []parley.Body{guessed}, Answered, ""},
+		{"none", nil, []parley.Body{unanswered, ends}, Failed, "the message got no answer"},
+		{"none, before the command has its answer", []parley.Body{unanswered, ends}, nil, Failed, "the message got no answer"},
+		{"one of another message", nil, []parley.Body{other, unanswered, ends}, Failed, "the message got no answer"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			turns := newTurns()
+			for _, b := range test.before {
+				turns.apply(parley.Event{Body: b})
+			}
+			turns.sent(receipt)
+			for _, b := range test.after {
+				if turns.done() {
+					t.Errorf("it is done before %T", b)
+				}
+				turns.apply(parley.Event{Body: b})
+			}
+			if !turns.done() || turns.code() != test.code || turns.why != test.why {
+				t.Errorf("done: %v, code %d, %q; want code %d, %q", turns.done(), turns.code(), turns.why, test.code, test.why)
+			}
+		})
 	}
 }

@@ -23,6 +23,7 @@ type model struct {
 	rows      []*row
 	head      uint64                         // of the follow: what is open up to there is known from its state
 	texts     map[string]string              // of messages, whole
+	replied   map[string]bool                // messages that a part is shown as the reply to
 	attached  map[string][]parley.Attachment // by message
 	drafts    parley.Drafts
 	writing   map[string]*writing // how they are shown, by draft
@@ -54,7 +55,7 @@ type model struct {
 }
 
 func newModel(a actions, session string) model {
-	return model{actions: a, session: session, attached: map[string][]parley.Attachment{}, writing: map[string]*writing{}, looks: map[string]*look{}, texts: map[string]string{}, width: 80, height: 24}
+	return model{actions: a, session: session, replied: map[string]bool{}, attached: map[string][]parley.Attachment{}, writing: map[string]*writing{}, looks: map[string]*look{}, texts: map[string]string{}, width: 80, height: 24}
 }
 
 func (m model) Init() tea.Cmd { return nil }
@@ -147,6 +148,7 @@ func (m *model) tell(e parley.Event) {
 		if b.Again && !b.Resumed {
 			m.rows, m.held = nil, false
 			clear(m.texts)
+			clear(m.replied)
 			m.add("note", "", "the server has another log of this session (restored?): it is shown anew")
 		}
 	case *parley.Synced: // of open questions that are older than what is shown
@@ -180,7 +182,10 @@ func (m *model) tell(e parley.Event) {
 		}
 		m.learn(b.Message, b.Text)
 	case *parley.MessageResolved:
-		if word := map[string]string{"failed": "failed", "cancelled": "was stopped", "unanswered": "got no answer", "withdrawn": "was withdrawn"}[b.How]; word != "" {
+		if _, known := m.texts[b.Message]; b.How == "unanswered" && known && !m.replied[b.Message] { // of an older one its reply may be older, too
+			m.add("note", noAnswer+b.Message, "the message got no answer")
+		}
+		if word := map[string]string{"failed": "failed", "cancelled": "was stopped", "withdrawn": "was withdrawn"}[b.How]; word != "" {
 			m.add("note", "", "the message "+word)
 		}
 	case *parley.TaskStatus:
@@ -380,8 +385,19 @@ func (m *model) find(message string) *row {
 	return nil
 }
 
+// noAnswer begins the id of the note that a message got no answer.
+const noAnswer = "no answer to "
+
 // said shows a part. One that becomes the last of its task comes again, under its name.
 func (m *model) said(p parley.Part) {
+	m.replied[p.InReplyTo] = true
+	note := noAnswer + p.InReplyTo
+	if at := slices.IndexFunc(m.rows, func(r *row) bool { return r.id == note }); at >= 0 {
+		m.rows = slices.Delete(slices.Clone(m.rows), at, at+1)
+		if at < m.heldRow {
+			m.heldRow--
+		}
+	}
 	text := p.Text
 	if p.Cut {
 		text += "\n(it ended before its end)"

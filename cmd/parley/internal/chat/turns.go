@@ -11,6 +11,8 @@ type turns struct {
 	merged    map[string]bool   // tasks that have taken such a message in, and go on
 	ended     map[string]bool   // tasks
 	known     map[string]string // resolutions that came before their receipt
+	replied   map[string]bool   // messages that a part is shown as the reply to
+	unproven  map[string]bool   // messages that nothing answered, of tasks that may still say something
 	questions []parley.Question // open ones that a task waits for, and that people are asked
 	results   callers           // what a program is asked that brought tools
 	why       string            // the sentence of what failed
@@ -18,7 +20,7 @@ type turns struct {
 }
 
 func newTurns() *turns {
-	return &turns{open: map[string]bool{}, tasks: map[string]string{}, merged: map[string]bool{}, ended: map[string]bool{}, known: map[string]string{}}
+	return &turns{open: map[string]bool{}, tasks: map[string]string{}, merged: map[string]bool{}, ended: map[string]bool{}, known: map[string]string{}, replied: map[string]bool{}, unproven: map[string]bool{}}
 }
 
 // sent takes the receipt of a message; its end may have come before.
@@ -39,14 +41,30 @@ func (t *turns) end(message, how string) {
 		if task := t.tasks[message]; task != "" && !t.ended[task] {
 			t.merged[task] = true
 		}
-	default:
-		t.failed = true
-		if t.why == "" {
-			t.why = map[string]string{
-				"failed": "the message failed", "cancelled": "the message was cancelled", "unanswered": "the message got no answer",
-			}[how]
+	case "unanswered": // nothing proves an answer; a reply that is shown is one
+		switch task := t.tasks[message]; {
+		case t.replied[message]:
+		case task == "" || t.ended[task]:
+			t.fail("the message got no answer")
+		default:
+			t.unproven[message] = true
 		}
+	default:
+		t.fail(map[string]string{"failed": "the message failed", "cancelled": "the message was cancelled"}[how])
 	}
+}
+
+func (t *turns) fail(why string) {
+	t.failed = true
+	if t.why == "" {
+		t.why = why
+	}
+}
+
+// said takes a part.
+func (t *turns) said(p parley.Part) {
+	t.replied[p.InReplyTo] = true
+	delete(t.unproven, p.InReplyTo)
 }
 
 // apply takes an event.
@@ -73,10 +91,13 @@ func (t *turns) apply(e parley.Event) {
 		t.closed(b.Question)
 	case *parley.QuestionClosed:
 		t.closed(b.Question)
+	case *parley.PartialResponse:
+		t.said(b.Part)
 	case *parley.Response:
 		if b.Kind == "error" {
 			t.why = b.Text
 		}
+		t.said(b.Part)
 	case *parley.MessageResolved:
 		if _, mine := t.tasks[b.Message]; mine {
 			t.end(b.Message, b.How)
@@ -87,6 +108,12 @@ func (t *turns) apply(e parley.Event) {
 		switch b.NewStatus {
 		case "COMPLETE", "ERROR", "CANCELLED":
 			t.ended[b.Task] = true
+			for message := range t.unproven {
+				if t.tasks[message] == b.Task {
+					delete(t.unproven, message)
+					t.fail("the message got no answer")
+				}
+			}
 			if t.merged[b.Task] && b.NewStatus != "COMPLETE" {
 				t.failed = true
 				if b.Error != nil && t.why == "" {
@@ -150,7 +177,7 @@ func (t *turns) closed(question string) {
 }
 
 // done says that everything that was sent has its end.
-func (t *turns) done() bool { return len(t.open) == 0 && len(t.merged) == 0 }
+func (t *turns) done() bool { return len(t.open)+len(t.merged)+len(t.unproven) == 0 }
 
 // code is the exit code of that.
 func (t *turns) code() int {
