@@ -111,6 +111,17 @@ func Answered(message string) conversation.MessageResolved {
 	return conversation.MessageResolved{Message: conversation.MessageID(message), How: conversation.ResolvedAnswered, Evidence: conversation.EvidenceOnly}
 }
 
+// Unproven is a text that is shown as the reply to the play's message by a guess, and the end of
+// the task with nothing that proves it: plain success for whoever waits for the task.
+func Unproven(text string) []any {
+	part := Says(1, text, "")
+	part.Guessed = true
+	return []any{
+		conversation.PartialResponse{Part: part}, conversation.Response{Part: part, Promoted: true},
+		conversation.MessageResolved{Message: "m1-S", How: conversation.ResolvedUnanswered}, Status(conversation.TaskRunning, conversation.TaskComplete),
+	}
+}
+
 // Approval asks whether a tool may be called.
 func Approval(q conversation.QuestionID, call conversation.CallID, tool, args string) conversation.Asked {
 	return conversation.Asked{

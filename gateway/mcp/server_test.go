@@ -496,6 +496,27 @@ func TestAnswersAnEarlierTask(t *testing.T) {
 	}
 }
 
+// A message that joined a task is answered when that ends, also if nothing proves what answers it.
+func TestJoined(t *testing.T) {
+	n := start(t)
+	n.sessions.Play(func(w *machinetest.World) { w.Rules.Policy.MaxNudges = 0 })
+	h := n.host("", `{}`)
+	h.call(1, "send_message", `{"session":"mine","text":"Is order 17 shipped?","wait_seconds":0}`).whole()
+	session := n.only()
+	a := h.call(7, "send_message", `{"session":"mine","text":"Is order 18 shipped?","mode":"steer"}`)
+	for waits := false; !waits; {
+		n.sessions.Play(func(w *machinetest.World) { waits = len(w.Session(session).Machine.View().Inbox) > 0 })
+	}
+	n.sessions.Model(session, machinetest.Text("Order 17 is shipped."))
+	a.until("notifications/progress")
+	n.sessions.Model(session, machinetest.Text("Order 17 is shipped.")) // it says the same again
+	all := a.rest()
+	r := all[len(all)-1].m.result(t)
+	if s := r.StructuredContent; r.IsError || s.Status != "COMPLETE" || s.Receipt == nil || s.Receipt.How != "unanswered" || len(s.Texts) != 2 {
+		t.Errorf("%+v", r)
+	}
+}
+
 // A host that does not take events is answered without a wait.
 func TestWithoutEvents(t *testing.T) {
 	n := start(t)

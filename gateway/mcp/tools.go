@@ -77,7 +77,7 @@ type said struct {
 }
 
 type receipt struct {
-	How      string `json:"how"`
+	How      string `json:"how" jsonschema:"answered, merged, dismissed, withdrawn, cancelled, failed or unanswered; unanswered says only that nothing proves which text answers it"`
 	Evidence string `json:"evidence,omitempty" jsonschema:"how it is known"`
 }
 

@@ -61,6 +61,7 @@ var plays = map[string]play{
 		delta("1.1.0", 0, "Hel"), delta("1.1.0", 3, "lo, \"w"), delta("1.1.0", 9, "örld\""), stepDone(1, 1),
 		conversation.Response{Part: says(1, "Hello, \"wörld\"", "1.1.0")},
 	}, ends),
+	"unproven": of(begins, play{stepDone(1, 1)}, gatewaytest.Unproven("Hello")),
 	"several_texts": of(begins, play{
 		delta("1.1.0", 0, "One"), delta("1.1.1", 0, "Two"), stepDone(1, 1), conversation.PartialResponse{Part: says(1, "One", "1.1.0")},
 		conversation.PartialResponse{Part: says(2, "Two", "1.1.1")}, step(2, 1), delta("2.1.0", 0, "Three"), stepDone(2, 1),
