@@ -460,10 +460,13 @@ export class Session {
     try {
       return await within(signal, async () => {
         const receipt = await this.send(text, options);
-        const parts = [];
+        const said = new Map(); // a part that becomes the last one comes again
         for await (const { type, data } of events) {
-          if ((type === 'partial_response' || type === 'response') && data.in_reply_to === receipt.message) parts.push(data.text);
-          if (type === 'message_resolved' && data.message === receipt.message) return { how: data.how, text: parts.join('\n\n'), parts, receipt };
+          if ((type === 'partial_response' || type === 'response') && data.in_reply_to === receipt.message) said.set(data.message, data.text);
+          if (type === 'message_resolved' && data.message === receipt.message) {
+            const parts = [...said.values()];
+            return { how: data.how, text: parts.join('\n\n'), parts, receipt };
+          }
         }
         throw this.error;
       });

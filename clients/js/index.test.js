@@ -163,6 +163,19 @@ test('ask waits for what becomes of the message', async () => {
   w.parley.close();
 });
 
+test('ask has a part that becomes the last one once, also where nothing proves that it answers', async () => {
+  const w = await world();
+  const s = w.parley.session('s');
+  w.socket.say(follow(w.socket));
+  const answer = s.ask('What time is it?');
+  await settle();
+  const part = { message: 'p1', in_reply_to: 'm1', guessed: true, text: 'It is noon.' };
+  w.socket.say(w.socket.ok('send', { message: 'm1', seq: 1, duplicate: false, disposition: 'started' }),
+    event(1), event(2, 'partial_response', part), event(3, 'response', { ...part, final: true, promoted: true }), event(4, 'message_resolved', { message: 'm1', how: 'unanswered' }));
+  assert.deepEqual((({ how, text }) => ({ how, text }))(await answer), { how: 'unanswered', text: 'It is noon.' });
+  w.parley.close();
+});
+
 test('an approval is answered with true, false, or other arguments', async () => {
   const w = await world();
   const s = w.parley.session('s');

@@ -45,7 +45,9 @@ func ask(ctx context.Context, server, text string) error {
 		case *parley.PartialResponse:
 			fmt.Println(b.Text)
 		case *parley.Response:
-			fmt.Println(b.Text)
+			if !b.Promoted { // else it was printed as a part
+				fmt.Println(b.Text)
+			}
 		case *parley.Question:
 			fmt.Println("?", b.Text)
 		case *parley.MessageResolved:
