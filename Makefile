@@ -118,7 +118,7 @@ pictures: setup ## docs/dashboards/*.png and the table of all queries again, fro
 	DASHBOARD_PICTURES=$(CURDIR)/docs/dashboards PARLEY_QUERY_TABLE=$(CURDIR)/bin/queries.md $(GO) test -tags e2e -count=1 -timeout 10m -run '^TestDashboard' ./cmd/parley
 
 golden: ## rewrite the golden files; read the diff and explain it in the commit
-	$(GO) test ./conversation/machine ./conversation/wire ./gateway/... ./clients/js ./metrics/... ./cmd/parley ./cmd/parley-bench/internal/scaling -run 'Golden|Transcript|LinkedModules|HoldsTheTables' -rewrite
+	$(GO) test ./conversation/machine ./conversation/wire $$(grep -rlE 'gatewaytest"|"rewrite"' --include=*_test.go gateway | xargs -n1 dirname | sort -u | sed 's,^,./,') ./models/openai ./models/anthropic ./clients/js ./metrics ./cmd/parley ./cmd/parley-bench/internal/scaling -run 'Golden|Transcript|LinkedModules|HoldsTheTables' -rewrite
 	@git --no-pager diff --stat
 
 bench: ## the tables of the README: server against its baselines (about 7 minutes; BEFORE=another parley: in turn with it; ARGS=…)
@@ -159,8 +159,8 @@ bench-start: ## how long starts take with SESSIONS (100000) sessions on the disk
 	./bin/parley-bench start --server ./bin/parley --data $(CURDIR)/bin/filled
 	rm -rf bin/filled
 
-receipts: ## the rules alone: how many receipts are true, for nine kinds of made-up model (CONVERSATIONS=… SEED=…)
-	@$(GO) test ./conversation/machine -run TestReceiptRates -count=1 -v -receipts.conversations=$(or $(CONVERSATIONS),10000) -receipts.seed=$(or $(SEED),2000000) | grep "|\|each"
+receipts: ## the rules alone: how many receipts are true in everyday conversations, for nine kinds of model (CONVERSATIONS=… SEED=…)
+	@$(GO) test ./conversation/machine -run '^TestEverydayReceipts$$' -count=1 -v -receipts.conversations=$(or $(CONVERSATIONS),10000) -receipts.seed=$(or $(SEED),2000000) | grep "|\|conversations\|seed"
 
 model-receipts: ## a real model: how many of its receipts are true (CONFIG=config.toml MODEL=…; without: the scripted one)
 	@mkdir -p bin

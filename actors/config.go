@@ -54,6 +54,7 @@ type Config struct {
 	DeltaEvery   time.Duration `key:"model.delta_every" min:"1ms"`           // streamed text is shown at most this often; default 30 ms
 	ModelIdle    time.Duration `key:"model.idle_timeout" min:"1ms"`          // a model that says nothing for this long has failed; default 2 min
 	TitleModel   string        `key:"titles.model"`                          // names sessions behind their first answer; "" = none does: they are called by their first words
+	JudgeModel   string        `key:"receipts.judge"`                        // says which shown text answers which message, where several are open; "" = the agent's own model does
 	ModelLimit   time.Duration `key:"model.hard_timeout" min:"1ms"`          // a model call takes at most this long; default 10 min
 	ToolOutput   int           `key:"tools.max_output" min:"1" unit:"bytes"` // bytes of a tool's result that are kept; default 256 KiB
 	ToolGrace    time.Duration `key:"tools.grace" min:"1ms"`                 // how long a tool may go on after its deadline before it is given up; default 5 s

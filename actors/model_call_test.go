@@ -223,6 +223,40 @@ func TestSentinelsAreHeldBack(t *testing.T) {
 	})
 }
 
+// N-15: nothing streams of a step that a nudge opened: what it says may have been shown before.
+func TestNudgedStepsAreHeldBack(t *testing.T) {
+	withHarness(t, nil, func(t *testing.T, h *harness) {
+		h.create(mainKey)
+		h.ok(h.tell(mainKey, say("a", "Is order 17 shipped?")))
+		call := h.call()
+		h.ok(h.tell(mainKey, say("b", "Is order 18 shipped?")))
+		call.Answer(actorstest.Use("x", "nothing", `{}`))
+		h.reply(actorstest.Text("Order 17 is shipped. Order 18 is not."))
+		closing := h.call()
+		if !closing.Request.MustCall || len(closing.Request.Tools) != 2 {
+			t.Errorf("calls alone: %v, of %v", closing.Request.MustCall, closing.Request.Tools)
+		}
+		closing.Delta(0, "Both were answered.")
+		time.Sleep(time.Second)
+		closing.Answer(actorstest.Streamed("Both were answered."))
+		for _, text := range []string{"Order 17 is shipped.", "Order 18 is not."} {
+			alone := h.call()
+			alone.Delta(0, text)
+			time.Sleep(time.Second)
+			alone.Answer(actorstest.Streamed(text))
+		}
+		synctest.Wait()
+		if d := h.deltas(); len(d) != 0 || len(h.dropped()) != 0 || h.count(mainKey, conversation.KindPartialResponse)+h.count(mainKey, conversation.KindResponse) != 2 {
+			t.Errorf("deltas %+v, dropped %v", d, h.dropped())
+		}
+		for _, e := range h.stored(mainKey) {
+			if b, is := e.Body.(conversation.MessageResolved); is && (b.Evidence != conversation.EvidenceAsked || *b.Part != 0) {
+				t.Errorf("%s is %s by %s", b.Message, b.How, b.Evidence)
+			}
+		}
+	})
+}
+
 func TestDraftsThatBecameNothing(t *testing.T) {
 	withHarness(t, nil, func(t *testing.T, h *harness) {
 		h.create(mainKey)

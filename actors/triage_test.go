@@ -12,6 +12,7 @@ import (
 
 	"parley/actors/actorstest"
 	"parley/conversation"
+	"parley/conversation/policy"
 	"parley/persistence/persistencetest"
 )
 
@@ -146,7 +147,9 @@ func TestTriageOfModelThatIgnoresContext(t *testing.T) {
 // D-29: what the triage agent reports is a note of the next step, in each attempt of it
 // and after a restart the same, with the messages that its numbers mean.
 func TestTriageReport(t *testing.T) {
-	withHarness(t, func(h *harness) { h.cfg.Rules.Policy.TriageAgent = researcher }, func(t *testing.T, h *harness) {
+	withHarness(t, func(h *harness) {
+		h.cfg.Rules.Policy.TriageAgent, h.cfg.Rules.Policy.Read = researcher, policy.ReadAll
+	}, func(t *testing.T, h *harness) {
 		h.create(mainKey)
 		h.ok(h.tell(mainKey, say("a", "work")))
 		step := h.call()
@@ -184,7 +187,9 @@ func TestTriageReport(t *testing.T) {
 
 // A report of a message that was taken back meanwhile is not shown: it would quote it.
 func TestTriageReportTooLate(t *testing.T) {
-	withHarness(t, func(h *harness) { h.cfg.Rules.Policy.TriageAgent = researcher }, func(t *testing.T, h *harness) {
+	withHarness(t, func(h *harness) {
+		h.cfg.Rules.Policy.TriageAgent, h.cfg.Rules.Policy.Read = researcher, policy.ReadAll
+	}, func(t *testing.T, h *harness) {
 		h.create(mainKey)
 		h.ok(h.tell(mainKey, say("a", "work")))
 		step := h.call()

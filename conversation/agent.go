@@ -4,8 +4,9 @@ import "strings"
 
 // The agents that the engine itself knows of.
 const (
-	Coordinator AgentName = "coordinator" // talks to the user; the default of a session
-	External    AgentName = "outside"     // no model of ours runs: an external runtime delivers the parts
+	Judge       AgentName = "receipts.judge" // decides which text answers which message; no session has it
+	Coordinator AgentName = "coordinator"    // talks to the user; the default of a session
+	External    AgentName = "outside"        // no model of ours runs: an external runtime delivers the parts
 )
 
 // The engine's own tools. They are decisions, not tools that run: the machine

@@ -22,6 +22,7 @@ type AskModel struct {
 	Agent   AgentName
 	Upto    Seq // the transcript ends here: the step_started of attempt 1
 	WrapUp  bool
+	Form    NudgeForm // of the nudge that opened the step
 }
 
 // RunTool starts a tool call.

@@ -488,13 +488,29 @@ type DelegationFinished struct {
 	Took       time.Duration
 }
 
-// CoverageNudge reminds the model of messages that it has read and not addressed,
-// when it would finish its task otherwise. A task gets coverage.max_nudges at most;
-// then such messages end unanswered.
+// NudgeForm says what a CoverageNudge asks for.
+type NudgeForm uint8
+
+// The forms. Stored: do not reorder.
+const (
+	NudgePlain   NudgeForm = iota // an answer to each; with questions, whether the messages answer them
+	NudgeClosing                  // what became of each, by calls alone: nothing else of the answer is shown
+	NudgeAlone                    // an answer to the one message
+	NudgeJudged                   // as NudgeClosing, asked of the model of receipts.judge
+)
+
+var nudgeFormNames = [...]string{"", "closing", "alone", "judged"}
+
+func (f NudgeForm) String() string { return name(nudgeFormNames[:], int(f)) }
+
+// CoverageNudge asks about messages that the model has read and not addressed, when it
+// would finish its task otherwise. Each is asked about alone coverage.max_nudges times at
+// most; then it ends unanswered.
 type CoverageNudge struct {
 	Messages  []MessageID
 	Questions []QuestionID // open ones that Messages may answer: the model is to say so
 	Nudge     int          // from 1, counts in the task
+	Form      NudgeForm
 }
 
 // ContextCompacted says that the model's view of the log up to Upto is a summary.

@@ -102,14 +102,15 @@ type Evidence uint8
 
 // The kinds of evidence. Stored: do not reorder.
 const (
-	EvidenceNamed Evidence = iota + 1 // a part names it
-	EvidenceOnly                      // it was the only open message when a text was given
-	EvidenceAsked                     // as EvidenceOnly, after the model was reminded of it
-	EvidenceWords                     // the text has the words that this message alone has
-	EvidenceSeen                      // coverage is "seen": whatever was read counts
+	EvidenceNamed  Evidence = iota + 1 // a part names it
+	EvidenceOnly                       // it was the only open message when a text was given
+	EvidenceAsked                      // as EvidenceOnly, after the model was reminded of it
+	EvidenceWords                      // the text has the words that this message alone has; in old logs only
+	EvidenceSeen                       // coverage is "seen": whatever was read counts
+	EvidenceJudged                     // the model of receipts.judge says so
 )
 
-var evidenceNames = [...]string{"", "named", "only", "asked", "words", "seen"}
+var evidenceNames = [...]string{"", "named", "only", "asked", "words", "seen", "judged"}
 
 func (e Evidence) String() string { return name(evidenceNames[:], int(e)) }
 

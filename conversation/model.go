@@ -221,6 +221,13 @@ const (
 	TooManyDelegations = "too many delegations at once"
 )
 
+// The results of the engine's own tools, known at once: ResultDelivered that of respondToUser (D-09),
+// ResultCovered that of coverMessage.
+const (
+	ResultDelivered = "delivered"
+	ResultCovered   = "covered"
+)
+
 // NoResult is the result of a call that has none yet and needs none in this
 // request: its task waits while another one is shown. Models compare with it.
 const NoResult = "no result yet"

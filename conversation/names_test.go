@@ -103,7 +103,7 @@ func TestEnumNames(t *testing.T) {
 	}
 	for _, s := range []fmt.Stringer{
 		Mode(99), Via(99), Disposition(99), Resolution(99), TaskStatus(99), Access(99),
-		EventKind(99), CancelBy(99), Cause(99), StepOutcome(99), Decision(99), ResponseKind(99), ClosedReason(99), CallStatus(99), ItemKind(99), Evidence(99), StopReason(99), RuntimeState(99),
+		EventKind(99), CancelBy(99), Cause(99), StepOutcome(99), Decision(99), ResponseKind(99), ClosedReason(99), CallStatus(99), ItemKind(99), Evidence(99), NudgeForm(99), StopReason(99), RuntimeState(99),
 	} {
 		if s.String() != "unknown(99)" {
 			t.Errorf("%T(99) = %q", s, s)

@@ -964,7 +964,7 @@ func (r *rig) inputOf(id string) string {
 // there: on the socket by itself, and in the log.
 func TestOpenAISteer(t *testing.T) {
 	r := startOpenAI(t)
-	r.sessions.Play(func(w *machinetest.World) { w.Rules.Policy.MaxNudges = 0 })
+	r.sessions.Play(func(w *machinetest.World) { w.Rules.Policy.MaxNudges, w.Rules.Policy.Read = 0, policy.ReadAll })
 	first, steer, next := r.steerSocket(`{"type":"response.create","input":"Go","stream_id":"lane","instructions":"Be brief"}`)
 	steer(first, `"And that"`)
 	accepted := next("response.steer.accepted")
@@ -1007,7 +1007,7 @@ func TestOpenAISteer(t *testing.T) {
 // A completion has no word for a steer: it is all that the task says.
 func TestOpenAISteerOfACompletion(t *testing.T) {
 	r := startOpenAI(t)
-	r.sessions.Play(func(w *machinetest.World) { w.Rules.Policy.MaxNudges = 0 })
+	r.sessions.Play(func(w *machinetest.World) { w.Rules.Policy.MaxNudges, w.Rules.Policy.Read = 0, policy.ReadAll })
 	first, steer, next := r.steerSocket(`{"type":"response.create","input":"Go","metadata":{"session":"mine"}}`)
 	told, said := make(chan string), make(chan struct{})
 	r.sessions.Do(func() {
@@ -1037,7 +1037,7 @@ func TestOpenAISteerOfACompletion(t *testing.T) {
 // What a response does not read before it rests is a task of its own, and the next response.
 func TestOpenAISteerLeftOver(t *testing.T) {
 	r := startOpenAI(t)
-	r.sessions.Play(func(w *machinetest.World) { w.Rules.Policy.MaxNudges = 0 })
+	r.sessions.Play(func(w *machinetest.World) { w.Rules.Policy.MaxNudges, w.Rules.Policy.Read = 0, policy.ReadAll })
 	first, steer, next := r.steerSocket(`{"type":"response.create","input":"Go","tools":` + twoTools + `}`)
 	for _, more := range []string{"And that", "And this"} {
 		steer(first, `"`+more+`"`)
@@ -1160,7 +1160,7 @@ func TestOpenAISteerLate(t *testing.T) {
 // with it, and does not end that response before it has an answer; a later one does.
 func TestOpenAISteerOfWhatHasJoined(t *testing.T) {
 	r := startOpenAI(t)
-	r.sessions.Play(func(w *machinetest.World) { w.Rules.Policy.MaxNudges = 0 })
+	r.sessions.Play(func(w *machinetest.World) { w.Rules.Policy.MaxNudges, w.Rules.Policy.Read = 0, policy.ReadAll })
 	first, steer, next := r.steerSocket(`{"type":"response.create","input":"Go"}`)
 	joined := r.respond(`{"background":true,"conversation":"` + first.Response.Conversation.ID + `","metadata":{"mode":"steer"},"input":"More"}`)
 	steer(first, `"And that"`)

@@ -31,7 +31,7 @@ type Actors struct {
 	Compactions   *prometheus.CounterVec // summaries of conversations by outcome
 	CallsRefused  *prometheus.CounterVec // calls of an answer that a limit has refused, by limit
 	Depth         *prometheus.CounterVec // started delegations, by depth
-	Nudges        prometheus.Counter
+	Nudges        *prometheus.CounterVec
 	Resolutions   *prometheus.CounterVec // by how, and by what evidence
 	Promises      *prometheus.CounterVec // messages of users, by what became of the promise of an answer
 	Dispositions  *prometheus.CounterVec // of accepted messages
@@ -117,8 +117,8 @@ func NewActors(r prometheus.Registerer) *Actors {
 		Compactions:   f.counters("compactions_total", "Summaries of conversations, by outcome.", "outcome=ok|failed|empty|stopped"),
 		CallsRefused:  f.counters("calls_refused_total", "Calls of a model's answer that a limit has refused, by limit.", "limit=tools.max_parallel|delegation.max_parallel"),
 		Depth:         f.counters("delegations_started_total", "Delegations started, by depth.", "depth"),
-		Nudges:        f.counter("coverage_nudges_total", "Reminders of messages that were read and not answered."),
-		Resolutions:   f.counters("messages_resolved_total", "Messages resolved, by how, and those answered by what evidence.", resolutions, "evidence=|named|only|asked|words|seen"),
+		Nudges:        f.counters("coverage_nudges_total", "Model calls about messages that were read and not answered, by what they ask: what became of several (closing, or judged by another model), for an answer to one alone, or whether they answer a question.", "form=closing|judged|alone|question"),
+		Resolutions:   f.counters("messages_resolved_total", "Messages resolved, by how, and those answered by what evidence.", resolutions, "evidence=|named|only|asked|words|seen|judged"),
 		Promises:      f.counters("message_promises_total", "Messages of users, each counted once: kept, late (its author saw nothing of it for 60 s: no part, no question, no receipt), failed (in time, but its receipt says failed or unanswered). Messages within delegations are none.", "promise=kept|late|failed"),
 		Dispositions:  f.counters("messages_accepted_total", "Messages accepted, by disposition.", "disposition=started|queued|joined|answered"),
 		Modes:         f.counters("message_modes_total", "Messages accepted, by the mode their author asked for.", "mode=default|steer|queue|collect|interrupt|reject"),

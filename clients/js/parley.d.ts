@@ -406,6 +406,7 @@ export type EventContextCompacted = {
 
 export type EventCoverageNudge = {
   data: {
+    form?: 'closing' | 'alone' | 'judged';
     messages: Array<string>;
     nudge: number;
     questions?: Array<string>;
@@ -781,7 +782,7 @@ export type EventToolStarted = {
 };
 
 /** With answered: how it is known. */
-export type Evidence = 'named' | 'only' | 'asked' | 'words' | 'seen';
+export type Evidence = 'named' | 'only' | 'asked' | 'words' | 'seen' | 'judged';
 
 export type Failure = {
   code: ErrorCode;
@@ -1018,6 +1019,7 @@ export type Policy = {
   'inbox.collect_window'?: string | null;
   'inbox.max_queued'?: number | null;
   'inbox.mode'?: 'steer' | 'queue' | 'collect' | 'interrupt' | 'reject' | null;
+  'inbox.read'?: 'auto' | 'one' | 'all' | null;
   'inbox.triage_agent'?: string | null;
   /** A text behind the system prompt, as the wish of the owner. */
   instructions?: string | null;

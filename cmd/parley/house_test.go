@@ -20,7 +20,7 @@ import (
 // What keeps the rooms readable. Tests and generated code are not counted, and a
 // limit here is raised only with a reason in the commit.
 const (
-	maxPackageLines   = 3000 // of one package
+	maxPackageLines   = 3300 // of one package: the rules that settle a task need the decision that they change
 	maxMethods        = 60   // of one type
 	minWordsComments  = 25   // percent of the lines of package conversation
 	minExamples       = 10   // runnable Example functions in all packages

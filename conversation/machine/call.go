@@ -133,6 +133,10 @@ func (cs calls) carryOut(t *state.Task, call plan.Call) {
 		part := cs.state.NextPart(t, a.Text, a.Message, "")
 		cs.emit(t, partial(part))
 		cs.answered(t, a.Message, part.Index, conversation.EvidenceNamed)
+	case plan.Answered:
+		if a.ByPart {
+			cs.answered(t, a.Message, a.Part, conversation.EvidenceNamed)
+		}
 	case plan.Resolve:
 		cs.resolve(t, a.Message, a.How, "")
 	case plan.AnswerQuestion:

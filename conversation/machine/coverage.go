@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"parley/conversation"
+	"parley/conversation/machine/internal/plan"
 	"parley/conversation/machine/internal/receipts"
 	"parley/conversation/machine/internal/state"
 	"parley/conversation/policy"
@@ -22,28 +23,50 @@ const (
 )
 
 // nudge is rule 2.8: the task would finish with messages that it has read and that
-// nothing has answered. The model is reminded of each by its name, so often and no
-// more.
-// Rules 2.8, 8.3.
+// nothing has answered. The model is asked once what became of several, by calls alone;
+// then for each that is still open, alone, so often and no more.
+// Rules 2.8, 8.3, 8.13.
 func (d obligations) nudge(t *state.Task) nudging {
-	if d.coverage() != policy.CoverageStrict {
+	if !d.nudges(t) {
 		return notNudged
 	}
 	if d.pending.task == t && d.pending.silent {
 		return notNudged // NO_REPLY counts as covered
 	}
-	var missing []conversation.MessageID
+	var open []*state.Message
 	for _, m := range d.openMessages(t) {
-		if m.Nudged < d.policy.MaxNudges && !d.pending.answers(m.ID) {
-			missing = append(missing, m.ID)
+		if !d.pending.answers(m.ID) && !(d.pending.task == t && d.pending.unclear == m.ID) {
+			open = append(open, m)
 		}
 	}
-	if len(missing) == 0 {
+	nudge := conversation.CoverageNudge{Nudge: t.Nudges + 1}
+	if len(open) > 1 && slices.ContainsFunc(open, func(m *state.Message) bool { return !m.Closing }) && d.closes() {
+		nudge.Form = conversation.NudgeClosing
+		if d.rules.Judge != nil {
+			nudge.Form = conversation.NudgeJudged
+		}
+		for _, m := range open {
+			nudge.Messages = append(nudge.Messages, m.ID)
+		}
+	} else if i := slices.IndexFunc(open, func(m *state.Message) bool { return m.Nudged < d.policy.MaxNudges }); i >= 0 {
+		nudge.Form, nudge.Messages = conversation.NudgeAlone, []conversation.MessageID{open[i].ID}
+	}
+	if len(nudge.Messages) == 0 {
 		return notNudged
 	}
 	d.showPending(t)
-	d.emit(t, conversation.CoverageNudge{Messages: missing, Nudge: t.Nudges + 1})
+	d.emit(t, nudge)
 	return nudged
+}
+
+// nudges is true where what is still open is asked about.
+func (d obligations) nudges(t *state.Task) bool {
+	return d.coverage() == policy.CoverageStrict && d.policy.MaxNudges > 0 && !t.NudgeFailed
+}
+
+// closes is true where a closing nudge may help: its model has not ignored the last one.
+func (d obligations) closes() bool {
+	return d.rules.Judge != nil || !d.state.Heard.IgnoresClosing(d.state.Agent)
 }
 
 // coverage is the mode that holds for this session's agent.
@@ -75,11 +98,72 @@ func (d obligations) try(t *state.Task, except func(*state.Message) bool) {
 	}
 	p.tried = true
 	open := slices.DeleteFunc(d.openMessages(t), except)
-	texts := make([]string, len(p.texts))
-	for i := range texts {
-		texts[i] = p.texts[i].text
+	if t.Alone != "" {
+		open = slices.DeleteFunc(open, func(m *state.Message) bool { return m.ID != t.Alone })
 	}
-	p.proofs = receipts.Judge(texts, t.Pieces, len(open), func(text []receipts.Words) []receipts.Proof { return d.judge(t, text, open) })
+	if len(open) == 0 {
+		return
+	}
+	text := make([]receipts.Words, len(p.texts))
+	for i := range text {
+		text[i] = receipts.Of(p.texts[i].text, receipts.PartWords)
+	}
+	text[0] = t.Pieces.And(text[0], receipts.PartWords)
+	if t.Alone != "" {
+		d.tryAlone(t, open[0], text)
+		return
+	}
+	verdict, proofs := d.judge(text, open)
+	if p.proofs = proofs; len(proofs) > 0 {
+		return
+	}
+	// What the task has said word by word is not shown again: the model is asked again.
+	all := len(p.texts)
+	if d.nudges(t) {
+		p.texts = slices.DeleteFunc(p.texts, func(one pendingText) bool {
+			return t.SaidBefore(d.state.Heard, receipts.Of(one.text, receipts.PartWords))
+		})
+	}
+	if verdict == receipts.Unclear && len(p.texts) == all {
+		p.unclear = open[0].ID
+	}
+}
+
+// tryAlone judges what the model has said when it was asked for one message alone. What
+// repeats another answer is no answer, and what was shown before is not shown again: the
+// part that was there is the answer.
+// Rule 8.12.
+func (d obligations) tryAlone(t *state.Task, m *state.Message, text []receipts.Words) {
+	p := &d.pending
+	all := p.texts
+	if p.texts = nil; !receipts.JudgeAlone(text, m.Words, d.state.Heard.Told()) {
+		d.resolve(t, m.ID, conversation.ResolvedUnanswered, "")
+		return
+	}
+	// A text that was there may also be the answer to a message of which the model could not
+	// be made to speak.
+	unknown := slices.ContainsFunc(d.openMessages(t), func(o *state.Message) bool { return o.ID != m.ID && o.Nudged > 0 })
+	var there conversation.PartIndex
+	for i, words := range text {
+		if part, said := t.Said(words, m.Words); said {
+			there = part
+		} else {
+			p.texts = append(p.texts, all[i])
+		}
+	}
+	evidence := conversation.EvidenceAsked
+	if p.named {
+		evidence = conversation.EvidenceNamed
+	}
+	switch {
+	case len(p.texts) == 0 && unknown:
+		d.resolve(t, m.ID, conversation.ResolvedUnanswered, "")
+		return
+	case len(p.texts) == 0:
+		d.answered(t, m.ID, there, evidence)
+		return
+	}
+	p.proofs = []receipts.Proof{{Message: m.ID, Evidence: evidence, Item: len(p.texts) - 1}}
 }
 
 // nothing is held back.
@@ -95,20 +179,69 @@ func (d obligations) tryUnnamed(t *state.Task, items []conversation.Item, named 
 	}
 	var text []receipts.Words
 	var last state.Unnamed
+	says := slices.ContainsFunc(items, func(i conversation.Item) bool {
+		return d.isShown(i) && !receipts.Of(i.Text, receipts.PartWords).Acknowledge()
+	})
+	var parts []conversation.PartIndex
 	for _, u := range t.Unnamed {
-		text, last = append(text, u.Words), u
+		if says && u.Words.Acknowledge() {
+			continue // "On it." was no answer: this one is
+		}
+		text, last, parts = append(text, u.Words), u, append(parts, u.Part)
 	}
 	if len(text) == 0 {
 		return nil
 	}
 	open := slices.DeleteFunc(d.openMessages(t), func(m *state.Message) bool { return m.Read > last.Seq })
-	for _, r := range d.judge(t, text, open) {
+	_, proofs := d.judge(text, open)
+	for _, r := range proofs {
 		if !slices.Contains(named, r.Message) {
-			r.Item = int(t.Unnamed[r.Item].Part)
+			r.Item = int(parts[r.Item])
 			found = append(found, r)
 		}
 	}
 	return found
+}
+
+// closed takes what a model says of open messages when it was asked for calls alone. None
+// of its text is shown, and no text of its calls that was shown before.
+// Rule 8.13.
+func (d obligations) closed(t *state.Task, finished conversation.StepFinished, asked []plan.Call) {
+	evidence := conversation.EvidenceNamed
+	if t.Step.Form == conversation.NudgeJudged {
+		evidence = conversation.EvidenceJudged
+	}
+	d.emit(t, finished)
+	for _, call := range asked {
+		switch a := call.Do.(type) {
+		case plan.Answered:
+			part := a.Part
+			if !a.ByPart {
+				part = t.Closest(t.Message(a.Message).Words)
+			}
+			d.answered(t, a.Message, part, evidence)
+		case plan.Show:
+			d.answeredLate(t, a)
+		default:
+			d.calls().carryOut(t, call)
+		}
+	}
+}
+
+// answeredLate shows an answer to a message, unless that was shown before.
+func (d obligations) answeredLate(t *state.Task, a plan.Show) {
+	m := t.Message(a.Message)
+	if m == nil {
+		return
+	}
+	words := receipts.Of(a.Text, receipts.PartWords)
+	if part, said := t.Said(words, m.Words); said {
+		d.answered(t, m.ID, part, conversation.EvidenceNamed)
+		return
+	}
+	if receipts.JudgeAlone([]receipts.Words{words}, m.Words, d.state.Heard.Told()) {
+		d.calls().carryOut(t, plan.Call{Do: a})
+	}
 }
 
 // worksOn is true for an answer that calls a tool, a delegate or a question.
@@ -118,15 +251,28 @@ func worksOn(items []conversation.Item) bool {
 	})
 }
 
-// judge finds what a text answers.
+// judge finds what a text answers: the only open message, or none. Of several nobody knows
+// which.
 // Rules 8.7, 8.9.
-func (d obligations) judge(t *state.Task, text []receipts.Words, messages []*state.Message) []receipts.Proof {
-	open := make([]receipts.Open, len(messages))
-	for i, m := range messages {
-		open[i] = receipts.Open{Message: m.ID, Words: m.Words, Nudged: m.Nudged > 0 || m.Clarified}
-	}
+func (d obligations) judge(text []receipts.Words, open []*state.Message) (receipts.Verdict, []receipts.Proof) {
+	last := len(text) - 1
 	if d.coverage() == policy.CoverageSeen {
-		return receipts.Seen(text, open)
+		proofs := make([]receipts.Proof, len(open))
+		for i, m := range open {
+			proofs[i] = receipts.Proof{Message: m.ID, Evidence: conversation.EvidenceSeen, Item: last}
+		}
+		return receipts.Answers, proofs
 	}
-	return receipts.Try(text, open, t.AnsweredWords())
+	if len(open) != 1 {
+		return receipts.Answers, nil
+	}
+	verdict := receipts.Judge(text, open[0].Words, d.state.Heard.Told())
+	if verdict != receipts.Answers {
+		return verdict, nil
+	}
+	evidence := conversation.EvidenceOnly
+	if open[0].Nudged > 0 || open[0].Clarified {
+		evidence = conversation.EvidenceAsked
+	}
+	return verdict, []receipts.Proof{{Message: open[0].ID, Evidence: evidence, Item: last}}
 }

@@ -17,9 +17,11 @@ type pending struct {
 	task   *state.Task
 	texts  []pendingText
 	silent bool // the answer was a no-reply sentinel and nothing else
+	named  bool // the answer names the message that it was asked for alone
 
 	tried   bool
 	proofs  []receipts.Proof         // what the texts answer, once they were tried
+	unclear conversation.MessageID   // nobody knows whether they answer it; "" = none
 	covered []conversation.MessageID // what they answer because the answer says so
 }
 
@@ -78,6 +80,9 @@ func (d *decision) showTexts(t *state.Task, p pending, last func(conversation.Pa
 				d.answered(t, r.Message, part.Index, r.Evidence)
 			}
 		}
+	}
+	if p.unclear != "" {
+		d.resolve(t, p.unclear, conversation.ResolvedUnanswered, "")
 	}
 }
 

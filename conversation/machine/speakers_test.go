@@ -50,6 +50,7 @@ type hearing struct {
 	fresh    []conversation.MessageID // of them: newly seen by this step
 	open     []conversation.MessageID // of them: without a resolution
 	reminded []conversation.MessageID // by a nudge since the step before
+	alone    conversation.MessageID   // it is asked for alone: the others that are open are not shown; "" = none
 	running  int                      // delegations of the task
 	spoken   map[conversation.MessageID]int
 	texts    map[conversation.MessageID]string
@@ -80,7 +81,9 @@ func hear(log []conversation.Event, ask conversation.AskModel) hearing {
 			if h.fresh = b.Read; b.Step != ask.Step {
 				h.reminded = nil
 			}
-			h.read = append(h.read, b.Read...)
+			if h.read = append(h.read, b.Read...); len(b.Read) > 0 {
+				h.alone = ""
+			}
 		case conversation.StepFinished:
 			for _, item := range b.Items {
 				if m := isAbout(h.read, saidBy(item)); m != "" {
@@ -92,8 +95,13 @@ func hear(log []conversation.Event, ask conversation.AskModel) hearing {
 		case conversation.DelegationFinished:
 			h.running--
 		case conversation.CoverageNudge:
-			h.reminded = b.Messages
+			if h.reminded, h.alone = b.Messages, ""; b.Form == conversation.NudgeAlone {
+				h.alone = b.Messages[0]
+			}
 		}
+	}
+	if resolved[h.alone] {
+		h.alone = ""
 	}
 	for _, m := range h.read {
 		if !resolved[m] {
@@ -215,6 +223,9 @@ func (k speaker) subject(h hearing) conversation.MessageID {
 	}
 	if k == repeats || k == paraphrases {
 		return h.read[0]
+	}
+	if h.alone != "" {
+		return h.alone
 	}
 	left := slices.DeleteFunc(slices.Clone(h.read), func(m conversation.MessageID) bool { return h.spoken[m] > 0 })
 	switch {

@@ -13,12 +13,19 @@ import (
 // Steps: durable from their start to their end. "A model call is in flight" is
 // "a step is open". docs/MACHINE.md, section 1.
 
-// startStep opens a step that reads everything unread; a wrap-up reads nothing.
-// Rules 1.1, 1.4.
+// startStep opens a step that reads what is unread; a wrap-up reads nothing.
+// Rules 1.1, 1.4, 2.20.
 func (d *decision) startStep(t *state.Task, wrapUp bool) {
 	body := conversation.StepStarted{Step: d.state.Step + 1, Attempt: 1, Agent: d.state.Agent, WrapUp: wrapUp}
-	if !wrapUp {
-		for _, m := range t.UnreadMessages() {
+	if t.Form == conversation.NudgeJudged {
+		body.Agent = conversation.Judge
+	}
+	if unread := t.UnreadMessages(); !wrapUp && len(unread) > 0 {
+		if d.readsOne() { // and what was moved before the task's trigger: its parts have that as their source
+			trigger := slices.IndexFunc(unread, func(m *state.Message) bool { return m.ID == t.Trigger })
+			unread = unread[:max(trigger, 0)+1]
+		}
+		for _, m := range unread {
 			body.Read = append(body.Read, m.ID)
 		}
 	}
@@ -30,6 +37,20 @@ func (d *decision) startStep(t *state.Task, wrapUp bool) {
 				d.resolve(t, id, conversation.ResolvedMerged, "")
 			}
 		}
+	}
+}
+
+// readsOne is true for a session whose steps read one message each: by inbox.read, or as
+// long as its agent's model has not named a message.
+// Rule 2.20.
+func (d *decision) readsOne() bool {
+	switch d.rules.ReadOf(d.state.Agent, d.policy.Read) {
+	case policy.ReadAll:
+		return false
+	case policy.ReadOne:
+		return d.state.Key.Session.Depth() == 0
+	default:
+		return d.state.Key.Session.Depth() == 0 && !d.rules.Agent(d.state.Agent).Names && !d.state.Heard.Names(d.state.Agent)
 	}
 }
 
@@ -49,6 +70,11 @@ func (d *decision) modelAnswered(c conversation.ModelAnswered) {
 		Step: c.Step, Attempt: c.Attempt, Outcome: conversation.StepOK, Model: c.Model, Usage: c.Answer.Usage, Took: c.Took,
 		Stop: c.Answer.Stop, ResponseID: c.Answer.ResponseID, Items: c.Answer.Items,
 	}
+	form := t.Step.Form
+	if plan.Closes(form) {
+		finished.Items = slices.DeleteFunc(slices.Clone(finished.Items), func(i conversation.Item) bool { return i.Kind != conversation.ItemCall })
+		texts, silent = nil, false
+	}
 	if plan.Withheld(c.Answer) && len(texts) == 0 && !silent {
 		finished.Outcome, finished.Error = conversation.StepError, d.withheld()
 		d.failStep(t, finished)
@@ -61,8 +87,8 @@ func (d *decision) modelAnswered(c conversation.ModelAnswered) {
 	}
 	asked := plan.Calls(plan.Situation{
 		Task: t, Agent: t.Step.Agent, Depth: d.state.Key.Session.Depth(), Rules: d.rules, Policy: d.policy, Now: d.now,
-		Questions: asking.People(&d.state), Shown: c.Shown,
-	}, c.Answer.Items)
+		Questions: asking.People(&d.state), Shown: c.Shown, Form: form,
+	}, finished.Items)
 	if asked == nil && len(texts) > 0 {
 		finished.Decisions = []conversation.Decision{conversation.DecisionAnswer}
 	}
@@ -79,6 +105,15 @@ func (d *decision) modelAnswered(c conversation.ModelAnswered) {
 		}
 		onlyCovers = onlyCovers && call.Covers
 	}
+	if plan.Closes(form) {
+		d.obligations().closed(t, finished, asked)
+		return
+	}
+	named := false
+	if form == conversation.NudgeAlone && !worksOn(finished.Items) {
+		texts, named = d.saidAlone(t.Alone, finished.Items, asked, texts)
+		onlyCovers = true
+	}
 	d.finishStep(t, finished, plan.Named(asked))
 	if goesOn {
 		d.showTexts(t, pending{texts: texts}, cutShort)
@@ -86,7 +121,11 @@ func (d *decision) modelAnswered(c conversation.ModelAnswered) {
 	}
 	if onlyCovers {
 		// The text may be the final answer: settle decides what it is.
-		d.pending = pending{task: t, texts: texts, silent: silent}
+		d.pending = pending{task: t, texts: texts, silent: silent, named: named}
+		if silent && form == conversation.NudgeAlone { // it is said of that message
+			d.resolve(t, t.Alone, conversation.ResolvedDismissed, "")
+			d.pending.silent = false
+		}
 		if len(texts) > 0 {
 			d.pending.covered = plan.AnsweredBy(asked)
 		} else {
@@ -98,6 +137,26 @@ func (d *decision) modelAnswered(c conversation.ModelAnswered) {
 		return
 	}
 	d.carryOutInOrder(t, c.Answer.Items, asked, texts)
+}
+
+// saidAlone takes what an answer says by respondToUser of the message that it was asked for
+// alone as texts of the answer: one message needs no name.
+func (d *decision) saidAlone(m conversation.MessageID, items []conversation.Item, asked []plan.Call, texts []pendingText) (all []pendingText, named bool) {
+	if asked == nil {
+		return texts, false
+	}
+	for i, item := range items {
+		show, says := asked[i].Do.(plan.Show)
+		switch {
+		case says && (show.Message == "" || show.Message == m):
+			all = d.joined(all, pendingText{text: show.Text})
+			named = named || show.Message == m
+			asked[i].Do = plan.Nothing{}
+		case d.isShown(item) && len(texts) > 0:
+			all, texts = append(all, texts[0]), texts[1:]
+		}
+	}
+	return all, named
 }
 
 // cutOff marks the text of an answer that was cut off: by the provider's filter, or at the
@@ -223,11 +282,14 @@ func (d *decision) modelFailed(c conversation.ModelFailed) {
 // the engine's own notice; any other ends the task in ERROR.
 // Rules 1.3, 7.2.
 func (d *decision) failStep(t *state.Task, finished conversation.StepFinished) {
-	wrapUp := t.Step.WrapUp
+	wrapUp, nudged := t.Step.WrapUp, t.Step.Form != conversation.NudgePlain
 	d.emit(t, finished)
 	if wrapUp {
 		d.completeLimited(t, nil)
 		return
+	}
+	if nudged && t.LastPart != nil {
+		return // what was shown stays, and the task ends as it would have without the nudge
 	}
 	d.cancelTask(t, conversation.ByError, "the model call failed", finished.Error, false)
 }

@@ -90,7 +90,11 @@ func (d *decision) completeLimited(t *state.Task, texts []pendingText) {
 	} else {
 		d.pending = pending{task: t, texts: texts}
 		d.obligations().try(t, nothing)
-		d.showTexts(t, d.pending.take(t), limit)
+		p := d.pending.take(t)
+		if len(p.texts) == 0 { // it repeats what was said, and is the task's response all the same
+			p.texts = texts
+		}
+		d.showTexts(t, p, limit)
 	}
 	d.finish(t, conversation.ResolvedUnanswered)
 }

@@ -110,7 +110,7 @@ func wantEntries(t *testing.T, r conversation.Request, want ...string) {
 // that of arrival; white space, quotes and markers in them mean nothing.
 func TestTranscriptVerbatim(t *testing.T) {
 	texts := []string{"  leading", "trailing\n\n", "\tTab \"quoted\" {json}", "[delegation d1 (x) finished: no]", "Open messages: [1]", "é👍\u200d"}
-	lines := []string{"create", `send first "first"`}
+	lines := []string{`create policy={"inbox.read":"all"}`, `send first "first"`}
 	for i, text := range texts {
 		lines = append(lines, fmt.Sprintf("send m%d %q", i, text))
 	}
@@ -126,16 +126,39 @@ func TestTranscriptVerbatim(t *testing.T) {
 	}
 }
 
-// The open messages stand last, are numbered from 1, quote ten code points, and
-// are those of this task only.
+// N-15: the open messages stand last, are numbered from 1 in their task, are quoted by so
+// much as tells them apart, and are those of this task only. The note that was answered
+// stays, and numbers do not change when a message was answered.
+// Rule 2.17.
 func TestTranscriptOpenMessages(t *testing.T) {
 	w := script(t, "create", `send a "Übersetze das bitte"`, `send b "kurz"`, `send c "Other task" mode=queue`, "model k1:clock{}", `tool c1 ok "12"`)
 	r := w.shown()
-	if want := `Open messages: [1] "Übersetze …" [2] "kurz"`; r.Note != want || len(r.Last) != 0 {
+	if want := `Open messages: [1] "Übersetze das bitte" [2] "kurz"`; r.Note != want || len(r.Last) != 0 {
 		t.Errorf("the note is %q, behind %+v", r.Note, r.Last)
 	}
-	if want := []conversation.OpenMessage{{Ordinal: 1, Message: "m1-s", Excerpt: "Übersetze …", Text: "Übersetze das bitte"}, {Ordinal: 2, Message: "m2-s", Excerpt: "kurz", Text: "kurz"}}; !reflect.DeepEqual(r.Open, want) {
+	if want := []conversation.OpenMessage{{Ordinal: 1, Message: "m1-s", Excerpt: "Übersetze das bitte", Text: "Übersetze das bitte"}, {Ordinal: 2, Message: "m2-s", Excerpt: "kurz", Text: "kurz"}}; !reflect.DeepEqual(r.Open, want) {
 		t.Errorf("open: %+v", r.Open)
+	}
+
+	long := "Please tell me the whole story of the invoice that we have sent to Rome in "
+	w = script(t, `create policy={"inbox.read":"all"}`, fmt.Sprintf("send a %q", long+"May"), "model k1:clock{}", fmt.Sprintf("send b %q", long+"June"), fmt.Sprintf("send c %q", long+"May 2024, and nothing else"), `tool c1 ok "12"`)
+	note := fmt.Sprintf("Open messages: [1] %q [2] %q [3] %q", long+"May", long+"June", long+"May 2024, and nothing e…")
+	if r = w.shown(); r.Note != note {
+		t.Errorf("the note is %q, not %q", r.Note, note)
+	}
+	var out strings.Builder
+	w.run(&out, `model k2:respondToUser{"message":"Here it is.","inReplyTo":2} k3:clock{}`)
+	w.run(&out, `tool c2 ok "13"`)
+	shown := withNote(w.shown())
+	if want := fmt.Sprintf("note Open messages: [1] %q [3] %q", long+"May", long+"May 2024, and nothing e…"); shown[len(shown)-1] != want || !slices.Contains(shown, "user "+note) {
+		t.Errorf("then it is shown\n\t%s", strings.Join(shown, "\n\t"))
+	}
+
+	// Where texts begin alike for longer than a reminder quotes, their ends are shown.
+	long = strings.Repeat(long, 4)
+	w = script(t, `create policy={"inbox.read":"all"}`, `send a "x"`, "model k1:clock{}", fmt.Sprintf("send b %q", long+"May"), fmt.Sprintf("send c %q", long+"June"), `tool c1 ok "12"`)
+	if want := `Open messages: [1] "x" [2] "… sent to Rome in May" [3] "…sent to Rome in June"`; w.shown().Note != want {
+		t.Errorf("the note is %q", w.shown().Note)
 	}
 }
 
@@ -199,7 +222,7 @@ func TestTranscriptSameForEveryAttempt(t *testing.T) {
 func TestTranscriptRepeatedCallIDs(t *testing.T) {
 	w := script(t, "create", `send a "go"`, `model k1:delegate{"agent":"researcher","objective":"x"}`, `send b "time?"`, "model k1:clock{}",
 		`delegation d1 ok "x is 1"`, `tool c1 ok "12:00"`)
-	wantEntries(t, w.shown(), "user go", "assistant k1", "tool k1 delegation d1 (researcher) started; its result follows", "user time?", "assistant k1",
+	wantEntries(t, w.shown(), "user go", "assistant k1", "tool k1 delegation d1 (researcher) started; its result follows", "user time?", `user Open messages: [1] "go" [2] "time?"`, "assistant k1",
 		"tool k1 12:00", "user [delegation d1 (researcher) finished: x is 1]", `note Open messages: [1] "go" [2] "time?"`)
 
 	w = script(t, "create", `send a "deploy"`, `model k1:askUser{"question":"Where?"}`, `send b "time?" mode=queue`, "model k1:clock{}",
@@ -262,7 +285,7 @@ func TestTranscriptOpaque(t *testing.T) {
 func TestTranscriptBlankText(t *testing.T) {
 	w := script(t, "create", `send a "one"`, `model " " k1:clock{} ""`, `tool c1 ok "12:00"`, `model "1"`, `send b "two"`, `model "\n"`)
 	wantEntries(t, w.shown(), "user one", "assistant k1", "tool k1 12:00", "assistant 1", "user two",
-		`user [reminder: [1] "two" is not answered yet. Answer it with respondToUser and inReplyTo, or say with coverMessage what became of it; "answered" if you have answered it already.]`, `note Open messages: [1] "two"`)
+		`user [reminder: [1] "two" is not answered yet. Answer it now, or say with coverMessage what became of it.]`)
 }
 
 // Trimming leaves whole units out, of ended tasks only: the first message stays,
@@ -293,7 +316,7 @@ func TestTranscriptWindow(t *testing.T) {
 		}
 	}
 	got := withNote(r)
-	if want := []string{"user message 499", "assistant k499", "tool k499 result 499", `note Open messages: [1] "message 49…"`}; !slices.Equal(got[len(got)-4:], want) {
+	if want := []string{"user message 499", "assistant k499", "tool k499 result 499", `note Open messages: [1] "message 499"`}; !slices.Equal(got[len(got)-4:], want) {
 		t.Errorf("the end is %q", got[len(got)-4:])
 	}
 

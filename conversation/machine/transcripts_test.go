@@ -239,6 +239,9 @@ func (w *scene) run(out *strings.Builder, line string) {
 			a.Acts, a.KillTime = true, w.duration(opts["acts"])
 			w.rules.Agents[conversation.Coordinator] = a
 		}
+		if opts["judge"] == "true" {
+			w.rules.Judge = &policy.Profile{Name: conversation.Judge, Prompt: transcript.JudgePrompt}
+		}
 		if opts["max_wait"] != "" {
 			w.rules.Policy.MaxWait = w.duration(opts["max_wait"])
 		}

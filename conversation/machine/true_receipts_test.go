@@ -8,10 +8,10 @@ import (
 	"parley/conversation"
 )
 
-// TestTrueReceipts plays random conversations, tool rounds and delegations at random
-// points. With a model that only ever speaks of the first message of its task none of
-// the others ends `answered`, and each is nudged for exactly once, unless the task
-// meets its step limit. A model that names all of them is never nudged. N-15 D-21
+// TestTrueReceipts plays random conversations in made-up words, tool rounds and delegations
+// at random points. With a model that only ever speaks of the first message of its task none
+// of the others ends `answered`, and each is asked for alone once at most. A model that names
+// all of them is never nudged. N-15 D-21
 func TestTrueReceipts(t *testing.T) {
 	runs, base := *ratesRuns, uint64(time.Now().UnixNano())
 	if testing.Short() {
@@ -31,17 +31,17 @@ func TestTrueReceipts(t *testing.T) {
 		if i%5 == 0 {
 			limit = 1 + i/5%4
 		}
-		for _, one := range othersOf(converse(t, repeats, seed, 1, limit), limit) {
+		for _, one := range othersOf(converse(t, repeats, seed, 0, limit)) {
 			switch {
 			case one.how == conversation.ResolvedAnswered:
 				again("%s is answered by %s, and nobody has spoken of it", one.message, one.evidence)
 			case one.how != conversation.ResolvedUnanswered:
 				again("%s is %s", one.message, one.how)
-			case one.nudges > 1 || one.nudges == 0 && !one.limited:
+			case one.nudges > 1:
 				again("%s is nudged for %d times", one.message, one.nudges)
 			}
 		}
-		log := converse(t, namesAll, seed, 1, limit)
+		log := converse(t, namesAll, seed, receiptSlips, limit)
 		if slices.ContainsFunc(log, func(e conversation.Event) bool { return e.Body.Kind() == conversation.KindCoverageNudge }) {
 			again("a model that names each message is nudged")
 		}
@@ -60,12 +60,11 @@ type other struct {
 	how      conversation.Resolution
 	evidence conversation.Evidence
 	nudges   int
-	limited  bool // its task met its step limit
 }
 
-func othersOf(log []conversation.Event, limit int) []*other {
+func othersOf(log []conversation.Event) []*other {
 	var all []*other
-	first, steps := map[conversation.TaskID]bool{}, map[conversation.TaskID]int{}
+	first, asked := map[conversation.TaskID]bool{}, map[conversation.TaskID]*other{}
 	find := func(m conversation.MessageID) *other {
 		if i := slices.IndexFunc(all, func(o *other) bool { return o.message == m }); i >= 0 {
 			return all[i]
@@ -75,8 +74,8 @@ func othersOf(log []conversation.Event, limit int) []*other {
 	for _, e := range log {
 		switch b := e.Body.(type) {
 		case conversation.StepStarted:
-			if steps[e.Task]++; len(b.Read) > 0 { // which counts anew
-				steps[e.Task] = 1
+			if len(b.Read) > 0 && b.Attempt == 1 && asked[e.Task] != nil { // it is asked for once more
+				asked[e.Task].nudges--
 			}
 			for _, m := range b.Read {
 				if first[e.Task] {
@@ -85,12 +84,14 @@ func othersOf(log []conversation.Event, limit int) []*other {
 				first[e.Task] = true
 			}
 		case conversation.CoverageNudge:
-			for _, m := range b.Messages {
-				find(m).nudges++
+			if b.Form == conversation.NudgeAlone {
+				asked[e.Task] = find(b.Messages[0])
+				asked[e.Task].nudges++
 			}
 		case conversation.MessageResolved:
 			o := find(b.Message)
-			o.how, o.evidence, o.limited = b.How, b.Evidence, limit > 0 && steps[e.Task] >= limit
+			delete(asked, e.Task)
+			o.how, o.evidence = b.How, b.Evidence
 		}
 	}
 	return all

@@ -284,6 +284,7 @@ func (w *world) overrides() conversation.Overrides {
 		{"inbox.mode", []string{`"steer"`, `"queue"`, `"collect"`, `"interrupt"`, `"reject"`}},
 		{"inbox.collect_window", []string{`"1s"`, `"5s"`}},
 		{"inbox.max_queued", []string{`3`, `8`}},
+		{"inbox.read", []string{`"auto"`, `"one"`, `"all"`}},
 		{"coverage.mode", []string{`"strict"`, `"seen"`, `"off"`}},
 		{"coverage.max_nudges", []string{`0`, `1`, `2`}},
 		{"task.max_steps", []string{`1`, `3`, `5`}},
@@ -427,7 +428,7 @@ func (w *world) item(id string) conversation.Item {
 	case 7:
 		return call(conversation.ToolAmend, `{"delegation":"d%d","text":"change it"}`, k)
 	case 8, 9:
-		return call(conversation.ToolCover, `{"messageId":%d,"as":%q}`, k, oneOf(w, []string{"amendment", "duplicate", "dismissed", "answer", "wrong"}))
+		return call(conversation.ToolCover, `{"messageId":%d,"as":%q%s}`, k, oneOf(w, []string{"amendment", "duplicate", "dismissed", "answer", "answered", "open", "wrong"}), oneOf(w, []string{"", "", `,"part":1`, `,"part":9`}))
 	case 10:
 		return call("clock", `{}`)
 	case 11:

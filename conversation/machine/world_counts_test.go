@@ -80,6 +80,8 @@ func (c counts) event(j *logJudge, e conversation.Event) {
 		c.step(j, e, b)
 	case conversation.StepFinished:
 		c.see(kind, b.Outcome.String())
+	case conversation.CoverageNudge:
+		c.see(kind, b.Form.String())
 	case conversation.Response:
 		if b.Promoted {
 			c.see(kind, "promoted")
@@ -185,7 +187,9 @@ var worldCases = map[string]int{
 	"cleared":                       900,
 	"context_cleared":               900,
 	"context_compacted":             50,
-	"coverage_nudge":                400,
+	"coverage_nudge alone":          400,
+	"coverage_nudge closing":        1000,
+	"coverage_nudge judged":         4000,
 	"delegation_finished cancelled": 200,
 	"delegation_finished failed":    3000,
 	"delegation_finished ok":        200,

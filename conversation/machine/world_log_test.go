@@ -67,6 +67,8 @@ type messageLog struct {
 	read     bool
 	how      conversation.Resolution
 	nudges   int
+	alone    bool // it is asked for alone
+	closings int
 	readBy   conversation.TaskID
 
 	clarified bool // the model was asked whether it answers a question
@@ -361,6 +363,11 @@ func (j *logJudge) stepOpens(e conversation.Event, t *taskLog, b conversation.St
 		j.failf(e, "two open steps")
 	}
 	t.openStep, t.step = true, attempts{}
+	if m := j.aloneEnds(e.Task); m != nil && len(b.Read) > 0 {
+		m.nudges-- // what it says is about the new message, too
+	} else if m != nil {
+		m.alone = true
+	}
 	if t.steps++; len(b.Read) > 0 || t.answered {
 		t.steps, t.retries = 1, 0
 	}
@@ -407,6 +414,9 @@ func (j *logJudge) nudged(e conversation.Event, t *taskLog, b conversation.Cover
 	if j.n.id.Depth() > 0 {
 		j.failf(e, "a delegate is nudged")
 	}
+	if alone := b.Form == conversation.NudgeAlone; alone != (len(b.Messages) == 1) && len(b.Questions) == 0 {
+		j.failf(e, "a nudge %s for %v", b.Form, b.Messages)
+	}
 	for _, id := range b.Questions {
 		if q := j.questions[id]; q == nil || q.closed || q.task != e.Task || q.Blocking || q.Delegation != "" {
 			j.failf(e, "the nudge names the question %s: %+v", id, q)
@@ -424,10 +434,26 @@ func (j *logJudge) nudged(e conversation.Event, t *taskLog, b conversation.Cover
 			m.clarified = true
 			continue
 		}
+		if b.Form == conversation.NudgeClosing || b.Form == conversation.NudgeJudged {
+			m.closings++
+			continue
+		}
+		j.aloneEnds(e.Task)
+		m.alone = b.Form == conversation.NudgeAlone
 		if m.nudges++; m.nudges > j.policy.MaxNudges && !j.n.changed("coverage.max_nudges") {
 			j.failf(e, "nudge %d for %s of at most %d", m.nudges, id, j.policy.MaxNudges)
 		}
 	}
+}
+
+// aloneEnds finds the message that a task's model is asked for alone; nil = there is none.
+func (j *logJudge) aloneEnds(task conversation.TaskID) (asked *messageLog) {
+	for _, m := range j.messages {
+		if m.alone && m.readBy == task && m.how == 0 {
+			asked, m.alone = m, false
+		}
+	}
+	return asked
 }
 
 func partOf(b conversation.EventBody) (p conversation.Part, ok bool) {

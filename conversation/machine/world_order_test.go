@@ -1,11 +1,14 @@
 package machine
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/policy"
 )
 
 // orderModel is the order of tasks and messages as sections 2, 7 and 9 of
@@ -15,6 +18,7 @@ import (
 type orderModel struct {
 	tasks       []*orderedTask // that have not ended, as they were born or moved
 	interrupted bool           // the next message has just ended the task that ran when it came
+	names       map[conversation.AgentName]bool
 }
 
 type orderedTask struct {
@@ -27,6 +31,9 @@ type orderedTask struct {
 	cancelling bool
 	notBefore  time.Time
 	steps      int
+	trigger    conversation.MessageID
+	form       conversation.NudgeForm   // of the last nudge, and of the open step
+	agent      conversation.AgentName   // of the open step
 	waiting    []conversation.MessageID // unread
 	kept       map[conversation.MessageID]bool
 	asks       map[conversation.QuestionID]bool // questions of its own; true = blocking
@@ -50,7 +57,7 @@ const (
 )
 
 func newOrderModel(log []conversation.Event) *orderModel {
-	m := &orderModel{}
+	m := &orderModel{names: map[conversation.AgentName]bool{}}
 	for _, e := range log {
 		m.apply(e)
 	}
@@ -146,8 +153,12 @@ func (m *orderModel) judge(e conversation.Event, now time.Time, s *Session) (pro
 		}
 	case conversation.StepStarted:
 		if b.Attempt == 1 && !b.WrapUp {
-			if unread := m.task(e.Task).unread(); !slices.Equal(unread, b.Read) {
-				return fmt.Sprintf("the step reads %v, and %v wait", b.Read, unread)
+			unread := m.task(e.Task).unread()
+			if s.Key().Session.Depth() == 0 && len(unread) > 1 && m.readsOne(s) {
+				unread = unread[:max(slices.Index(unread, m.task(e.Task).trigger), 0)+1]
+			}
+			if !slices.Equal(unread, b.Read) {
+				return fmt.Sprintf("the step reads %v, and should read %v", b.Read, unread)
 			}
 		}
 	case conversation.MessageAccepted:
@@ -156,6 +167,38 @@ func (m *orderModel) judge(e conversation.Event, now time.Time, s *Session) (pro
 		}
 	}
 	return ""
+}
+
+// readsOne is true while a step reads one message.
+func (m *orderModel) readsOne(s *Session) bool {
+	switch s.rules.ReadOf(s.state.Agent, s.policy.Read) {
+	case policy.ReadOne:
+		return true
+	case policy.ReadAll:
+		return false
+	default:
+		return !m.names[s.state.Agent]
+	}
+}
+
+// heard learns from an answer whether its model names messages.
+func (m *orderModel) heard(t *orderedTask, b conversation.StepFinished) {
+	if b.Outcome != conversation.StepOK || t.form == conversation.NudgeAlone || t.form == conversation.NudgeJudged {
+		return
+	}
+	held := false
+	for _, item := range b.Items {
+		for _, r := range b.Results {
+			named := r.Text == "covered" || r.Text == "delivered" && strings.Contains(item.Args, `"inReplyTo":`)
+			held = held || item.Kind == conversation.ItemCall && r.ID == item.ID && named
+		}
+	}
+	switch {
+	case t.form == conversation.NudgePlain && held:
+		m.names[t.agent] = true
+	case t.form == conversation.NudgeClosing && !held:
+		m.names[t.agent] = false
+	}
 }
 
 // judgeAccepted: the task is the one that the message's mode gives it.
@@ -191,17 +234,25 @@ func (m *orderModel) apply(e conversation.Event) {
 		}
 	case conversation.MessageResolved:
 		m.gone(b.Message)
+	case conversation.MessageWithdrawn:
+		t.trigger = cmp.Or(b.NewTrigger, t.trigger)
 	case conversation.PartialResponse:
-		m.gone(conversation.MessageID(b.Source)) // an outside runtime has read it
+		m.spoken(t, b.Part)
 	case conversation.Response:
-		m.gone(conversation.MessageID(b.Source))
+		m.spoken(t, b.Part)
 	case conversation.StepStarted:
 		if b.Attempt == 1 {
 			t.steps++
+			t.agent = b.Agent
 		}
 		for _, id := range b.Read {
 			m.gone(id)
 		}
+	case conversation.CoverageNudge:
+		t.form = b.Form
+	case conversation.StepFinished:
+		m.heard(t, b)
+		t.form = conversation.NudgePlain
 	case conversation.TaskCancelling:
 		t.cancelling = true
 		m.interrupted = b.By == conversation.ByInterrupt
@@ -222,6 +273,13 @@ func (m *orderModel) apply(e conversation.Event) {
 	}
 }
 
+// spoken: an outside runtime, which has no steps, has read the message.
+func (m *orderModel) spoken(t *orderedTask, p conversation.Part) {
+	if t.steps == 0 {
+		m.gone(conversation.MessageID(p.Source))
+	}
+}
+
 func (m *orderModel) born(id conversation.TaskID) *orderedTask {
 	t := &orderedTask{id: id, status: conversation.TaskQueued, kept: map[conversation.MessageID]bool{}, asks: map[conversation.QuestionID]bool{}, passes: map[conversation.QuestionID]bool{}}
 	m.tasks = append(m.tasks, t)
@@ -235,6 +293,7 @@ func (m *orderModel) accepted(t *orderedTask, id conversation.TaskID, b conversa
 	}
 	if t.id == "" {
 		t = m.born(id)
+		t.trigger = b.Message
 		t.steer, t.collects, t.notBefore = b.Steer, !b.NotBefore.IsZero(), b.NotBefore
 		if b.Preempts {
 			t.rank = interrupting
@@ -249,7 +308,7 @@ func (m *orderModel) status(t *orderedTask, id conversation.TaskID, b conversati
 	switch {
 	case b.Old == 0:
 		t = m.born(id)
-		t.rank = leftOver
+		t.rank, t.trigger = leftOver, b.Trigger
 		for _, message := range b.Messages {
 			m.gone(message)
 			t.waiting = append(t.waiting, message)

@@ -152,6 +152,9 @@ func worldRules(r *rand.Rand) *policy.Rules {
 	p.MaxAttempts = 1 + r.IntN(3)
 	p.MaxInterrupts = 1 + r.IntN(4)
 	p.MaxNudges = r.IntN(3)
+	if r.IntN(4) == 0 {
+		rules.Judge = &policy.Profile{Name: conversation.Judge, Prompt: transcript.JudgePrompt}
+	}
 	p.Coverage = policy.Coverage(r.IntN(3))
 	p.EmptyAnswer = policy.EmptyAnswer(r.IntN(3))
 	p.ReplyOnBusy = policy.ReplyOnBusy(r.IntN(2))

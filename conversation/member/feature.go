@@ -21,7 +21,7 @@ func featureOf(b conversation.EventBody) Feature {
 
 // featureOfSnapshot is what a program must know to read a snapshot of a version.
 func featureOfSnapshot(version int) Feature {
-	if version >= 1 && version <= 4 {
+	if version >= 1 && version <= 5 {
 		return 1
 	}
 	return 0

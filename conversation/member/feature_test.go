@@ -53,7 +53,7 @@ func TestSnapshotsOfAllMembers(t *testing.T) {
 		level   func() Feature
 		made    bool
 	}{
-		{4, at(1), true}, {4, at(2), true}, {4, at(0), false}, {4, nil, true}, {5, at(Newest), false}, {5, nil, true},
+		{4, at(1), true}, {4, at(2), true}, {4, at(0), false}, {4, nil, true}, {5, at(1), true}, {6, at(Newest), false}, {6, nil, true},
 	} {
 		data, err := Snapshot(snapshots(c.version), c.level)
 		if err != nil || (data != nil) != c.made {

@@ -156,6 +156,7 @@ var overridable = map[string]override{
 	"inbox.mode":              mode,
 	"inbox.collect_window":    duration(zeroIsLeast, func(p *Policy) *time.Duration { return &p.CollectWindow }),
 	"inbox.max_queued":        count(0, zeroIsNone, func(p *Policy) *int { return &p.MaxQueued }),
+	"inbox.read":              choice(readNames[:], func(p *Policy, i int) { p.Read = Read(i) }),
 	"inbox.triage_agent":      text(func(p *Policy) *string { return (*string)(&p.TriageAgent) }),
 	"coverage.mode":           choice(coverageNames[:], func(p *Policy, i int) { p.Coverage = Coverage(i) }),
 	"coverage.max_nudges":     count(0, zeroIsLeast, func(p *Policy) *int { return &p.MaxNudges }),

@@ -30,6 +30,7 @@ type Policy struct {
 	Mode          conversation.Mode      `key:"inbox.mode" choices:"steer,queue,collect,interrupt,reject" ceiling:"modes"`
 	CollectWindow time.Duration          `key:"inbox.collect_window" min:"1ms" max:"1h" ceiling:"max"`
 	MaxQueued     int                    `key:"inbox.max_queued" min:"0" max:"1000000" ceiling:"max" none:"0"` // waiting messages of one session; 0 = no limit
+	Read          Read                   `key:"inbox.read" choices:"auto,one,all" ceiling:"any"`               // messages that a step reads at once
 	TriageAgent   conversation.AgentName `key:"inbox.triage_agent" ceiling:"any"`                              // "" = none
 	AllowedModes  []string               `key:"inbox.allowed_modes" ceiling:"server"`                          // that sessions and messages may choose besides Mode
 	Coverage      Coverage               `key:"coverage.mode" choices:"strict,seen,off" ceiling:"any"`
@@ -117,6 +118,30 @@ type Texts struct {
 	Interrupted string `key:"texts.interrupted"` // a model that acts was interrupted
 	Filtered    string `key:"texts.filtered"`    // a model's provider has withheld the whole answer
 	Withheld    string `key:"texts.withheld"`    // ends an answer of which the provider has withheld the rest
+}
+
+// Read says how many of the messages that wait a step reads.
+type Read uint8
+
+// The choices. Stored: do not reorder.
+const (
+	ReadAuto Read = iota // one, until the agent's model has named a message in the session; then all
+	ReadOne
+	ReadAll
+)
+
+var readNames = [...]string{"auto", "one", "all"}
+
+func (r Read) String() string { return name(readNames[:], int(r)) }
+
+// UnmarshalText reads what String writes.
+func (r *Read) UnmarshalText(text []byte) error {
+	i := slices.Index(readNames[:], string(text))
+	if i < 0 {
+		return fmt.Errorf("%q is no choice of inbox.read", text)
+	}
+	*r = Read(i)
+	return nil
 }
 
 // Coverage says whether a task may finish with messages that it has not addressed.

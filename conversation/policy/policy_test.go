@@ -21,6 +21,7 @@ func TestOverrides(t *testing.T) {
 		"inbox.mode":              {`"collect"`, func(p *Policy) { p.Mode = conversation.ModeCollect }},
 		"inbox.collect_window":    {`"1s"`, func(p *Policy) { p.CollectWindow = time.Second }},
 		"inbox.max_queued":        {`1000`, func(p *Policy) { p.MaxQueued = 1000 }},
+		"inbox.read":              {`"one"`, func(p *Policy) { p.Read = ReadOne }},
 		"inbox.triage_agent":      {`"sorter"`, func(p *Policy) { p.TriageAgent = "sorter" }},
 		"coverage.mode":           {`"off"`, func(p *Policy) { p.Coverage = CoverageOff }},
 		"coverage.max_nudges":     {`0`, func(p *Policy) { p.MaxNudges = 0 }},
@@ -56,6 +57,7 @@ func TestOverrides(t *testing.T) {
 		"inbox.mode":           {`""`, `"shout"`, `1`, `null`},
 		"inbox.collect_window": {`"soon"`, `"-1s"`, `2`, `null`, `""`},
 		"inbox.max_queued":     {`-1`, `1.5`, `"1"`},
+		"inbox.read":           {`""`, `"two"`, `1`},
 		"inbox.triage_agent":   {`1`, `null`},
 		"coverage.mode":        {`""`, `"on"`, `true`},
 		"coverage.max_nudges":  {`-1`, `"1"`},
@@ -225,7 +227,7 @@ func TestContextLimits(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	for _, s := range []fmt.Stringer{Coverage(99), ReplyOnBusy(99), EmptyAnswer(99), AskDetect(99), CutAnswer(99)} {
+	for _, s := range []fmt.Stringer{Read(99), Coverage(99), ReplyOnBusy(99), EmptyAnswer(99), AskDetect(99), CutAnswer(99)} {
 		if s.String() != "unknown(99)" {
 			t.Errorf("%T(99) = %q", s, s)
 		}

@@ -24,6 +24,8 @@ type Profile struct {
 	KillTime    time.Duration // how long its model may take to end when it is stopped; 0 = no time
 	EngineTools bool          // false: the backend cannot call tools (command-line agents); coverage is "seen"
 	Coverage    *Coverage     // nil = the session's policy
+	Read        *Read         // nil = the session's policy
+	Names       bool          // its model is known to name messages: inbox.read=auto is all
 	Program     string        // that answers; agents of one program share its processes. "" = none
 	Windows     []Window      // what the models of its route hold, its own first; a model without a limit has none
 	MaxRunning  int           // root tasks of the program that admission.on_full=reject lets run at once; 0 = no limit
@@ -37,6 +39,7 @@ type Rules struct {
 	Agents     map[conversation.AgentName]Profile
 	Tools      map[string]ToolRule // those of the start; Tool finds the late ones, too
 	Late       *LateTools          // those that joined since; nil = none does
+	Judge      *Profile            // of receipts.judge, which step_started calls conversation.Judge; nil = none
 	MaxMembers int                 // that a session may have besides its owner; 0 = any number
 	Always     *AlwaysKept         // nil = what agents are always shown is made for each request
 }
@@ -54,12 +57,23 @@ func (r *Rules) Agent(name conversation.AgentName) Profile {
 	if p, ok := r.Agents[name]; ok {
 		return p
 	}
+	if name == conversation.Judge && r.Judge != nil {
+		return *r.Judge
+	}
 	return r.Agents[name.Like()]
 }
 
 // Allows is true when the profile may use a tool of the tools room.
 func (p Profile) Allows(tool string) bool {
 	return slices.Contains(p.Tools, "*") || slices.Contains(p.Tools, tool)
+}
+
+// ReadOf says how much the steps of an agent read, in a session whose policy says own.
+func (r *Rules) ReadOf(agent conversation.AgentName, own Read) Read {
+	if p := r.Agent(agent); p.Read != nil {
+		return *p.Read
+	}
+	return own
 }
 
 // CoverageOf is the coverage mode of an agent at a depth of delegations, in a session

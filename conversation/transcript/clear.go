@@ -30,10 +30,13 @@ func (t *Transcript) Clear(at conversation.Seq) {
 // dropCleared drops what was cleared and belongs to no open task: it is shown to
 // nobody any more.
 func (t *Transcript) dropCleared() {
-	goes := func(i int) bool { return t.traces[i].seq <= t.cleared && t.over(t.entries[i].Task) }
-	if t.cleared == 0 {
-		return
+	if t.cleared > 0 {
+		t.drop(func(i int) bool { return t.traces[i].seq <= t.cleared && t.over(t.entries[i].Task) })
 	}
+}
+
+// drop drops entries that are shown to nobody any more.
+func (t *Transcript) drop(goes func(i int) bool) {
 	first := 0
 	for first < len(t.entries) && !goes(first) {
 		first++
@@ -63,8 +66,12 @@ func (t *Transcript) hides(i int, task conversation.TaskID) bool {
 // are none.
 func (t *Transcript) visible(task conversation.TaskID) (tokens int, hidden []bool) {
 	tokens = t.Size()
-	for i := 0; t.cleared > 0 && i < len(t.entries); i++ {
-		if !t.hides(i, task) {
+	apart, calls := t.alone[task], map[string]bool(nil)
+	if apart != nil {
+		calls = map[string]bool{}
+	}
+	for i := 0; (t.cleared > 0 || apart != nil) && i < len(t.entries); i++ {
+		if !t.hides(i, task) && (apart == nil || t.entries[i].Task != task || !apart.leavesOut(&t.entries[i], &t.traces[i], calls)) {
 			continue
 		}
 		if hidden == nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"parley/conversation"
 	"parley/conversation/policy"
@@ -63,6 +64,45 @@ var coverSpec = conversation.ToolSpec{
 		"another (duplicate), needs nothing (dismissed), answers one of your open questions (answer; question is its first words), or was answered already by " +
 		"what you said without naming it (answered). messageId is as inReplyTo.",
 	Schema: json.RawMessage(`{"type":"object","properties":{"messageId":{"type":"string"},"as":{"type":"string","enum":["amendment","duplicate","dismissed","answer","answered"]},"question":{"type":"string"}},"required":["messageId","as"]}`),
+}
+
+// closingSpec is coverSpec as a nudge offers it that asks what became of these messages: no
+// other one can be named, and no other text.
+func closingSpec(open []openEntry, shown []said) conversation.ToolSpec {
+	var messages, parts []string
+	for _, o := range open {
+		messages = append(messages, strconv.Itoa(o.number))
+	}
+	part := ""
+	for _, s := range shown {
+		parts = append(parts, strconv.Itoa(int(s.part)+1))
+	}
+	if len(parts) > 0 {
+		part = fmt.Sprintf(`,"part":{"type":"string","enum":%s}`, enumOf(parts))
+	}
+	return conversation.ToolSpec{
+		Name: conversation.ToolCover,
+		Description: "Say what became of an open message: answered (part is the number of the text that answers it), amendment (it changed the work under way), " +
+			"duplicate (it repeated another), dismissed (it needs nothing), or open (nothing answers it yet). messageId is its number.",
+		Schema: json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{"messageId":{"type":"string","enum":%s},"as":{"type":"string","enum":["answered","amendment","duplicate","dismissed","open"]}%s},"required":["messageId","as"]}`,
+			enumOf(messages), part)),
+	}
+}
+
+func enumOf(values []string) string {
+	enum, _ := json.Marshal(values)
+	return string(enum)
+}
+
+// closingTools are what such a nudge offers of an agent's tools, and the others.
+func closingTools(all []conversation.ToolSpec, open []openEntry, shown []said) (offered, others []conversation.ToolSpec) {
+	offered = []conversation.ToolSpec{respondSpec, closingSpec(open, shown)}
+	for _, spec := range all {
+		if spec.Name != conversation.ToolRespond && spec.Name != conversation.ToolCover {
+			others = append(others, spec)
+		}
+	}
+	return offered, others
 }
 
 var askSpec = conversation.ToolSpec{

@@ -3,7 +3,6 @@ package transcript
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"parley/conversation"
@@ -32,6 +31,7 @@ type Transcript struct {
 	limit                          int                    // bytes of a call's result
 	fileText                       int                    // bytes that are shown of a file's text
 	head                           conversation.Seq
+	answered                       conversation.Seq // the last step_finished
 	base                           conversation.Seq // what lies before was never added, or is summarised
 	cleared                        conversation.Seq // what lies up to here is shown to its own task only
 	fed                            bool
@@ -51,6 +51,11 @@ type Transcript struct {
 	open                           map[conversation.TaskID][]openEntry             // read and not resolved
 	news                           map[conversation.TaskID][]noted                 // for the task's next step
 	reminded                       map[conversation.TaskID]conversation.StepNumber // the last step that a nudge opened
+	numbered                       map[conversation.TaskID]int                     // messages that the task has read
+	said                           map[conversation.TaskID][]said                  // shown while several messages were open
+	alone                          map[conversation.TaskID]*alone                  // tasks whose model is asked for one message alone
+	notes                          map[conversation.TaskID]string                  // the note of the open step
+	judged                         map[conversation.TaskID]bool                    // the open step is another model's
 	slots                          map[slotKey]*slot                               // results to come
 	calls                          map[conversation.CallID]*openCall               // running calls and delegations
 	asked                          map[conversation.QuestionID]*asked              // open questions of the session's own tasks
@@ -83,6 +88,7 @@ type trace struct {
 	seq    conversation.Seq // of the event that made it; of a message, that it was accepted
 	counts conversation.Counts
 	pin    pinned
+	note   bool   // of the open messages: it goes with its task
 	from   string // the header of who said it; "" = no user did
 }
 
@@ -91,6 +97,7 @@ type trace struct {
 type own struct {
 	entries int
 	opaque  bool // some have what goes with the task
+	notes   bool // some are notes, which go with it
 }
 
 type pinned uint8
@@ -107,13 +114,16 @@ type noted struct {
 	entry  conversation.Entry
 	from   string // the header of who said it; "" = no user did
 	report bool   // of the triage agent
+	closes bool   // a closing nudge, which lists the open messages itself
 }
 
 type openEntry struct {
-	id   conversation.MessageID
-	text string
-	seq  conversation.Seq        // that it was accepted
-	step conversation.StepNumber // that has read it
+	id     conversation.MessageID
+	number int // by which the model may name it
+	text   string
+	seq    conversation.Seq        // that it was accepted
+	read   conversation.Seq        // that it was read
+	step   conversation.StepNumber // that has read it
 }
 
 // slotKey identifies a call's place: providers repeat their ids in other
@@ -154,6 +164,7 @@ const MaxEntries = 300
 func New() *Transcript {
 	return &Transcript{
 		messages: map[conversation.MessageID]accepted{}, open: map[conversation.TaskID][]openEntry{}, news: map[conversation.TaskID][]noted{}, reminded: map[conversation.TaskID]conversation.StepNumber{},
+		numbered: map[conversation.TaskID]int{}, said: map[conversation.TaskID][]said{}, alone: map[conversation.TaskID]*alone{}, notes: map[conversation.TaskID]string{}, judged: map[conversation.TaskID]bool{},
 		slots: map[slotKey]*slot{}, calls: map[conversation.CallID]*openCall{}, asked: map[conversation.QuestionID]*asked{},
 		stopped: map[conversation.TaskID][]conversation.Item{}, ended: map[conversation.TaskID]conversation.Seq{}, own: map[conversation.TaskID]own{},
 		trimAt: 2 * MaxEntries,
@@ -220,6 +231,7 @@ func (t *Transcript) take(e conversation.Event) {
 	case conversation.MessageResolved:
 		delete(t.messages, b.Message)
 		t.open[e.Task] = slices.DeleteFunc(t.open[e.Task], func(o openEntry) bool { return o.id == b.Message })
+		t.attribute(e.Task, b.Part)
 	case conversation.TaskStatusChanged:
 		if b.New.Ended() {
 			t.endTask(e.Task)
@@ -230,9 +242,10 @@ func (t *Transcript) take(e conversation.Event) {
 			t.stepStarted(e.Task, b)
 		}
 	case conversation.StepFinished:
-		if b.Outcome == conversation.StepOK {
+		if t.answered = e.Seq; b.Outcome == conversation.StepOK && !t.judged[e.Task] {
 			t.stepFinished(e.Task, b)
 		}
+		delete(t.judged, e.Task)
 	case conversation.Asked:
 		if b.Delegation == "" && b.Approval == nil && b.Call == "" { // a tool tells what it was answered
 			t.asked[b.Question] = &asked{task: e.Task, modelCall: b.ModelCall, blocking: b.Blocking}
@@ -264,11 +277,7 @@ func (t *Transcript) take(e conversation.Event) {
 		}
 		t.callEnded(b.Delegation, text)
 	case conversation.CoverageNudge:
-		t.tell(e.Task, conversation.Entry{
-			Role: conversation.RoleUser, Task: e.Task, Nudge: b.Messages,
-			Text: t.reminder(e.Task, b),
-		})
-		t.quotes(e.Task, b.Messages)
+		t.nudged(e.Task, b)
 	case conversation.RuntimeStatus:
 		// No model is told of it.
 	case conversation.ContextCleared:
@@ -278,6 +287,7 @@ func (t *Transcript) take(e conversation.Event) {
 	case conversation.TaskCancelling:
 		t.stopped[e.Task] = nil
 	case conversation.PartialResponse:
+		t.noteSaid(e.Task, b.Part)
 		if shown, stopped := t.stopped[e.Task]; stopped {
 			t.stoppedText(e.Task, shown, b.Part)
 		} else if b.Cut && e.Task != "" {
@@ -433,16 +443,22 @@ func (t *Transcript) stepStarted(task conversation.TaskID, b conversation.StepSt
 		}
 	}
 	t.news[""] = t.inWindow(t.news[""])
+	closes := false
 	for _, of := range []conversation.TaskID{"", task} { // "": what outside runtimes said meanwhile
 		for _, n := range t.news[of] {
 			if len(n.entry.Nudge) > 0 {
 				t.reminded[task] = b.Step
 			}
+			closes = closes || n.closes
 			t.append(n.seq, pinNone, n.from, n.entry)
 		}
 		delete(t.news, of)
 	}
+	if len(b.Read) > 0 {
+		delete(t.alone, task)
+	}
 	for _, id := range b.Read {
+		t.numbered[task]++
 		m, known := t.messages[id]
 		if !known {
 			continue // before the window
@@ -456,7 +472,11 @@ func (t *Transcript) stepStarted(task conversation.TaskID, b conversation.StepSt
 			pin, t.origin = pinOrigin, id
 		}
 		t.append(m.seq, pin, m.from, conversation.Entry{Role: conversation.RoleUser, Task: task, Message: id, Text: m.shown(), Files: m.file, Free: m.free})
-		t.open[task] = append(t.open[task], openEntry{id, m.text, m.seq, b.Step})
+		t.open[task] = append(t.open[task], openEntry{id, t.numbered[task], m.text, m.seq, t.head, b.Step})
+	}
+	delete(t.notes, task) // of a step that said nothing
+	if note := t.note(task, b.Step); note != "" && !closes {
+		t.notes[task] = note
 	}
 	t.trim()
 }
@@ -468,6 +488,7 @@ func (t *Transcript) stepFinished(task conversation.TaskID, b conversation.StepF
 	if len(items) == 0 && b.ResponseID == "" {
 		return
 	}
+	t.keepNote(task)
 	t.append(t.head, pinNone, "", conversation.Entry{Role: conversation.RoleAssistant, Task: task, ResponseID: b.ResponseID, Items: items})
 	for _, item := range items {
 		if item.Kind != conversation.ItemCall {
@@ -587,6 +608,11 @@ func (t *Transcript) endTask(task conversation.TaskID) {
 	delete(t.news, task)
 	delete(t.stopped, task)
 	delete(t.reminded, task)
+	delete(t.numbered, task)
+	delete(t.said, task)
+	delete(t.alone, task)
+	delete(t.notes, task)
+	delete(t.judged, task)
 	for key := range t.slots {
 		if key.task == task {
 			delete(t.slots, key)
@@ -594,6 +620,7 @@ func (t *Transcript) endTask(task conversation.TaskID) {
 	}
 	t.ended[task] = t.head
 	t.dropCleared()
+	t.dropNotes(task)
 	t.dropOpaque(task)
 	delete(t.own, task)
 	if len(t.ended) > len(t.entries)+MaxEntries {
@@ -672,43 +699,6 @@ func (t *Transcript) forget() {
 	t.ended = present
 }
 
-// reminder is what a nudge says: it names what nobody has answered, and asks about each
-// open question whether one of the messages answers it.
-// Rules 8.3, 4.5.
-func (t *Transcript) reminder(task conversation.TaskID, b conversation.CoverageNudge) string {
-	is, it := "is", "it"
-	if len(b.Messages) > 1 {
-		is, it = "are", "each of them"
-	}
-	text := fmt.Sprintf(`[reminder: %s %s not answered yet. Answer %s with respondToUser and inReplyTo, or say with coverMessage what became of it; "answered" if you have answered it already`,
-		t.quote(task, b.Messages), is, it)
-	for _, q := range b.Questions {
-		text += fmt.Sprintf(`; "answer" if it answers question %s`, q)
-	}
-	return text + ".]"
-}
-
-func (t *Transcript) quote(task conversation.TaskID, ids []conversation.MessageID) string {
-	var quoted []string
-	for _, o := range t.openOf(task) {
-		if slices.Contains(ids, o.Message) {
-			quoted = append(quoted, fmt.Sprintf("[%d] %q", o.Ordinal, o.Excerpt))
-		}
-	}
-	return strings.Join(quoted, " ")
-}
-
-func (t *Transcript) openOf(task conversation.TaskID) []conversation.OpenMessage {
-	var open []conversation.OpenMessage
-	for i, o := range t.open[task] {
-		open = append(open, conversation.OpenMessage{Ordinal: i + 1, Message: o.id, Excerpt: conversation.Excerpt(o.text, openExcerpt), Text: o.text})
-	}
-	return open
-}
-
-// openExcerpt bounds the part of a message that the "Open messages" entry quotes.
-const openExcerpt = 10
-
 // Request makes the request of an AskModel effect. The step must have
 // been started by the events added so far; what was added since does not show,
 // except that a summary may have come, which is of other tasks. A request that is
@@ -720,6 +710,9 @@ func (t *Transcript) Request(key conversation.SessionKey, rules *policy.Rules, a
 // RequestWith is Request for a session that brings something of its own; nil = nothing. It
 // is what the session's policies say now: a transcript may begin after they were set.
 func (t *Transcript) RequestWith(key conversation.SessionKey, rules *policy.Rules, own *policy.Own, ask conversation.AskModel) conversation.Request {
+	if ask.Form == conversation.NudgeJudged {
+		return t.judging(key, rules, ask)
+	}
 	profile := rules.Agent(ask.Agent)
 	t.shared = true
 	r := conversation.Request{
@@ -733,11 +726,15 @@ func (t *Transcript) RequestWith(key conversation.SessionKey, rules *policy.Rule
 		}
 	}
 	always := own.Beside(rules.AlwaysOf(ask.Agent, r.Depth, ToolsFor), profile)
-	if r.Tools = always.Tools; ask.WrapUp {
+	switch r.Tools = always.Tools; {
+	case ask.Form == conversation.NudgeClosing:
+		r.MustCall = true
+		r.Tools, r.Forbidden = closingTools(always.Tools, t.open[ask.Task], t.said[ask.Task])
+	case ask.WrapUp:
 		r.Tools, r.Forbidden = nil, always.Tools
 		r.Last = append(r.Last, conversation.Entry{Role: conversation.RoleUser, Task: ask.Task, Text: "[wrap up: this is the last step of the task. Say in one answer what was done and what is left.]"})
 	}
-	r.Note = t.note(ask, r.Open)
+	r.Note = t.notes[ask.Task]
 	if r.Named = t.voices.Named; r.Named && r.System != "" {
 		r.System += whoSpeaks
 	}
@@ -750,20 +747,4 @@ func (t *Transcript) RequestWith(key conversation.SessionKey, rules *policy.Rule
 		r.Own, r.Counted = t.ownFrom(ask.Task), t.counts
 	}
 	return r
-}
-
-// note is the engine's word at the end of a request: rebuilt each time, never stored.
-// It is left out where it says nothing that the entries do not say.
-// Rule 2.17.
-func (t *Transcript) note(ask conversation.AskModel, open []conversation.OpenMessage) string {
-	news := len(t.asked) > 0 || t.reminded[ask.Task] == ask.Step
-	if len(open) == 0 || len(open) == 1 && t.open[ask.Task][0].step == ask.Step && !news {
-		return ""
-	}
-	var b strings.Builder
-	b.WriteString("Open messages:")
-	for _, o := range open {
-		b.WriteString(" [" + strconv.Itoa(o.Ordinal) + "] " + strconv.Quote(o.Excerpt))
-	}
-	return b.String()
 }

@@ -148,7 +148,7 @@ func (r *reader) messageResolved(earlier conversation.EventBody) conversation.Ev
 		case 4:
 			text(r, &b.Question)
 		case 5:
-			enum(r, &b.Evidence, conversation.EvidenceSeen)
+			enum(r, &b.Evidence, conversation.EvidenceJudged)
 		}
 	}
 	return b

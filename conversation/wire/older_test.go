@@ -23,7 +23,7 @@ func TestRecordsOfAnOlderWriter(t *testing.T) {
 	}
 	later := map[string][]string{ // fields that program did not have
 		"MessageResolved": {"Evidence"}, "PartialResponse": {"Guessed", "Cut"}, "Response": {"Guessed", "Cut"}, "Asked": {"About", "Call"},
-		"SessionUpdated": {"Members", "Agent"}, "MessageAccepted": {"AuthorName", "Files"}, "CoverageNudge": {"Questions"}, "StepFinished": {"Stop"},
+		"SessionUpdated": {"Members", "Agent"}, "MessageAccepted": {"AuthorName", "Files"}, "CoverageNudge": {"Questions", "Form"}, "StepFinished": {"Stop"},
 	}
 	var kinds []string
 	for line := range strings.Lines(string(text)) {

@@ -225,7 +225,7 @@ func (r *oracle) messageResolved(p *pb.MessageResolved) conversation.MessageReso
 		How:      oracleEnum(r, p.How, conversation.ResolvedUnanswered),
 		Part:     oraclePointer[conversation.PartIndex](p.Part),
 		Question: conversation.QuestionID(p.Question),
-		Evidence: oracleEnum(r, p.Evidence, conversation.EvidenceSeen),
+		Evidence: oracleEnum(r, p.Evidence, conversation.EvidenceJudged),
 	}
 }
 
@@ -299,11 +299,12 @@ func (r *oracle) decisions(in []uint32) []conversation.Decision {
 	return out
 }
 
-func (*oracle) coverageNudge(p *pb.CoverageNudge) conversation.CoverageNudge {
+func (r *oracle) coverageNudge(p *pb.CoverageNudge) conversation.CoverageNudge {
 	return conversation.CoverageNudge{
 		Messages:  oracleStrings[conversation.MessageID](p.Messages),
 		Nudge:     int(p.Nudge),
 		Questions: oracleStrings[conversation.QuestionID](p.Questions),
+		Form:      oracleEnum(r, p.Form, conversation.NudgeJudged),
 	}
 }
 

@@ -180,7 +180,7 @@ func samples() []conversation.EventBody {
 			Summary:    "it is in Oslo",
 			Took:       90 * time.Second,
 		},
-		conversation.CoverageNudge{Messages: []conversation.MessageID{"m2-abc"}, Questions: []conversation.QuestionID{"q2"}, Nudge: 1},
+		conversation.CoverageNudge{Messages: []conversation.MessageID{"m2-abc"}, Questions: []conversation.QuestionID{"q2"}, Nudge: 1, Form: conversation.NudgeClosing},
 		conversation.ContextCompacted{Upto: 400, TokensBefore: 90_000, TokensAfter: 4_000, Summary: "They talked."},
 		conversation.RuntimeStatus{
 			Message:    "m1-abc",
@@ -287,7 +287,8 @@ var enums = map[reflect.Type]enumType{
 	reflect.TypeFor[conversation.ResponseKind](): {uint8(conversation.ResponseEmpty), named[conversation.ResponseKind]},
 	reflect.TypeFor[conversation.ClosedReason](): {uint8(conversation.QuestionCancelled), named[conversation.ClosedReason]},
 	reflect.TypeFor[conversation.CallStatus]():   {uint8(conversation.CallFailed), named[conversation.CallStatus]},
-	reflect.TypeFor[conversation.Evidence]():     {uint8(conversation.EvidenceSeen), named[conversation.Evidence]},
+	reflect.TypeFor[conversation.Evidence]():     {uint8(conversation.EvidenceJudged), named[conversation.Evidence]},
+	reflect.TypeFor[conversation.NudgeForm]():    {uint8(conversation.NudgeJudged), named[conversation.NudgeForm]},
 	reflect.TypeFor[conversation.StopReason]():   {uint8(conversation.StopRefused), named[conversation.StopReason]},
 	reflect.TypeFor[conversation.RuntimeState](): {uint8(conversation.RuntimeFailed), named[conversation.RuntimeState]},
 	reflect.TypeFor[access.Role]():               {uint8(access.Owner), named[access.Role]},

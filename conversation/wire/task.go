@@ -171,6 +171,7 @@ func (w *writer) coverageNudge(b conversation.CoverageNudge) {
 	appendTexts(w, 1, b.Messages)
 	w.int(2, int64(b.Nudge))
 	appendTexts(w, 3, b.Questions)
+	w.uint(4, uint64(b.Form))
 }
 
 func (r *reader) coverageNudge(earlier conversation.EventBody) conversation.EventBody {
@@ -183,6 +184,8 @@ func (r *reader) coverageNudge(earlier conversation.EventBody) conversation.Even
 			integer(r, &b.Nudge)
 		case 3:
 			textList(r, &b.Questions)
+		case 4:
+			enum(r, &b.Form, conversation.NudgeJudged)
 		}
 	}
 	return b

@@ -72,6 +72,7 @@ func Samples() map[string]conversation.Event {
 		"delegation_started":      conversation.DelegationStarted{Delegation: "d1", Agent: "developer", Objective: "fix", Session: "s1/d1", Deadline: SampleTime, ModelCall: "private"},
 		"delegation_finished":     conversation.DelegationFinished{Delegation: "d1", Status: conversation.CallFailed, Summary: "no", Took: time.Second},
 		"coverage_nudge":          conversation.CoverageNudge{Messages: []conversation.MessageID{"m1-s1"}, Nudge: 1},
+		"coverage_nudge.closing":  conversation.CoverageNudge{Messages: []conversation.MessageID{"m1-s1", "m2-s1"}, Nudge: 1, Form: conversation.NudgeClosing},
 		"coverage_nudge.empty":    conversation.CoverageNudge{},
 		"context_compacted":       conversation.ContextCompacted{Upto: 900, TokensBefore: 5000, TokensAfter: 300, Summary: "private"},
 		"runtime_status":          conversation.RuntimeStatus{Message: "m1-s1", Status: conversation.RuntimeFailed, Generation: 2, Runtime: "worker-7", Until: SampleTime, Error: "no tool", Permanent: true, NotBefore: SampleTime},

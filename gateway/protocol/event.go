@@ -126,6 +126,7 @@ func appendBody(o *Object, e *conversation.Event, redact bool) {
 			o.Bytes = appendStrings(o.Bytes, b.Questions)
 		}
 		o.Int("nudge", int64(b.Nudge))
+		o.Optional("form", b.Form.String())
 	case conversation.ContextCompacted:
 		o.Uint("upto", uint64(b.Upto))
 		o.Int("tokens_before", int64(b.TokensBefore))

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -149,8 +150,8 @@ func TestFailedTurn(t *testing.T) {
 	same(t, s.prompt(10), "Previous conversation context:\nUser: one\nAssistant: 1\n\nCurrent message:\nfour")
 }
 
-// D-01, D-04: a message that came while the agent worked is the next prompt's
-// message; two of them come together, in order.
+// D-01, D-04: a message that came while the agent worked is the next prompt's message. Two
+// of them are a prompt each, in order; with inbox.read=all they come together.
 func TestSteered(t *testing.T) {
 	s := newStage(t)
 	s.say("one")
@@ -158,11 +159,21 @@ func TestSteered(t *testing.T) {
 	s.say("three")
 	same(t, s.prompt(10), "one")
 	s.answer("1")
-	same(t, s.prompt(10), "Previous conversation context:\nUser: one\nAssistant: 1\n\nCurrent message:\ntwo\n\nthree")
-	s.answer("2 and 3")
+	same(t, s.prompt(10), "Previous conversation context:\nUser: one\nAssistant: 1\n\nCurrent message:\ntwo")
+	s.answer("2")
+	same(t, s.prompt(1), "Previous conversation context:\nUser: two\nAssistant: 2\n\nCurrent message:\nthree")
+	s.answer("3")
 	s.isNow(conversation.TaskComplete)
+	s.do(conversation.Update{Policy: conversation.Overrides{"inbox.read": json.RawMessage(`"all"`)}})
 	s.say("four")
-	same(t, s.prompt(1), "Previous conversation context:\nUser: two\n\nthree\nAssistant: 2 and 3\n\nCurrent message:\nfour")
+	s.say("five")
+	s.say("six")
+	s.answer("4")
+	same(t, s.prompt(1), "Previous conversation context:\nUser: four\nAssistant: 4\n\nCurrent message:\nfive\n\nsix")
+	s.answer("5 and 6")
+	s.isNow(conversation.TaskComplete)
+	s.say("seven")
+	same(t, s.prompt(1), "Previous conversation context:\nUser: five\n\nsix\nAssistant: 5 and 6\n\nCurrent message:\nseven")
 }
 
 // R-01, R-09, R-10, R-11, R-14: a line with the marker makes the task wait; the

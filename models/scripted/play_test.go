@@ -46,6 +46,10 @@ func newPlay(t *testing.T, hold bool) *play {
 		t.Fatal(err)
 	}
 	p := &play{World: machinetest.New(persistencetest.NewMemory()), t: t, script: s, key: root, hold: hold, tools: map[string]func(string) string{}}
+	for name, profile := range p.Rules.Agents {
+		profile.Names = true
+		p.Rules.Agents[name] = profile
+	}
 	p.World.Model = p.model
 	p.World.Tool = func(_ *machinetest.Session, run conversation.RunTool) (string, bool) {
 		result := p.tools[run.Tool](run.Args)

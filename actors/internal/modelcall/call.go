@@ -402,9 +402,10 @@ func (c *Call) delta(item int, text string) {
 	})
 }
 
-// show hands on all text that may be shown. The caller holds mu.
+// show hands on all text that may be shown: nothing of a step that a nudge opened, for what
+// it says may have been shown before. The caller holds mu.
 func (c *Call) show() {
-	if c.holding {
+	if c.holding || c.o.Ask.Form != conversation.NudgePlain {
 		return
 	}
 	c.drafts.show(c.o.HeldBack, func(delta conversation.Delta) {

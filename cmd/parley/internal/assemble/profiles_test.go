@@ -227,7 +227,9 @@ var vendorCases = []struct {
 		}
 		p.say("find it")
 		for _, refused := range p.server.Refused() {
-			t.Errorf("refused: %s", refused)
+			if !strings.Contains(refused, "tool_choice") { // while it thinks: it is asked once more, without
+				t.Errorf("refused: %s", refused)
+			}
 		}
 		if n := len(p.server.Asked()); n < 4 {
 			t.Errorf("only %d requests were taken", n)

@@ -91,5 +91,10 @@ func (a Agent) Profile() policy.Profile {
 		_ = c.UnmarshalText([]byte(a.Coverage)) // the loader has checked it
 		p.Coverage = c
 	}
+	if a.Read != "" {
+		r := new(policy.Read)
+		_ = r.UnmarshalText([]byte(a.Read))
+		p.Read = r
+	}
 	return p
 }

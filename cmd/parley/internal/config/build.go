@@ -273,6 +273,9 @@ func (c *Config) AgentModels() []string {
 			names = append(names, a.Model)
 		}
 	}
+	if c.Engine.JudgeModel != "" {
+		names = append(names, c.Engine.JudgeModel)
+	}
 	if c.Engine.TitleModel != "" {
 		names = append(names, c.Engine.TitleModel)
 	}

@@ -126,6 +126,7 @@ type Agent struct {
 	Delegates   bool     `key:"delegates"`
 	Delegable   bool     `key:"delegable"`
 	Coverage    string   `key:"coverage" choices:",strict,seen,off"` // "" = coverage.mode
+	Read        string   `key:"read" choices:",auto,one,all"`        // "" = inbox.read
 }
 
 // Default is the configuration of someone who says nothing.

@@ -273,6 +273,17 @@ func (l *loader) modelList(c *Config) {
 		}
 		l.unready(c, l.origin["titles.model"], "titles.model", name)
 	}
+	if name := c.Engine.JudgeModel; name != "" {
+		b := c.Block(name)
+		switch {
+		case name == ScriptedName || b != nil && b.Provider != ProviderCommand:
+			l.unready(c, l.origin["receipts.judge"], "receipts.judge", name)
+		case b != nil:
+			l.wrong("receipts.judge", "must be a model that calls tools, which a command-line agent does not")
+		case !l.failed("models." + name):
+			l.wrong("receipts.judge", "must be "+c.modelNames()+`, or ""`)
+		}
+	}
 	l.windows(c)
 }
 

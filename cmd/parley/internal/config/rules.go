@@ -5,6 +5,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/policy"
+	"parley/conversation/transcript"
 )
 
 // route are the blocks of a model and of its fallbacks.
@@ -38,7 +39,9 @@ func Rules(c *Config, tools []conversation.Tool, def string) policy.Rules {
 	}
 	for _, a := range c.All() {
 		p := a.Profile()
-		if b := c.Block(cmp.Or(a.Model, def)); b != nil && b.Provider == ProviderCommand {
+		b := c.Block(cmp.Or(a.Model, def))
+		p.Names = cmp.Or(a.Model, def) == ScriptedName || b != nil && b.Provider == ProviderScripted
+		if b != nil && b.Provider == ProviderCommand {
 			p.EngineTools = false // a command-line agent cannot call them
 			if a.HasBuiltinPrompt() {
 				p.Prompt = "" // it speaks of those tools
@@ -53,6 +56,9 @@ func Rules(c *Config, tools []conversation.Tool, def string) policy.Rules {
 			p.Acts, p.KillTime = p.Acts || b.Acts, max(p.KillTime, b.KillTime())
 		}
 		r.Agents[p.Name] = p
+	}
+	if c.Engine.JudgeModel != "" {
+		r.Judge = &policy.Profile{Name: conversation.Judge, Prompt: transcript.JudgePrompt, Model: c.Engine.JudgeModel}
 	}
 	r.Policy.Channels = c.modes(r.Agents[conversation.Coordinator])
 	for _, t := range tools {

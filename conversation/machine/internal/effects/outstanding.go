@@ -16,7 +16,7 @@ type Source struct {
 // AskModel asks the model of a task's open step, for the attempt that it is at.
 func (s Source) AskModel(t *state.Task) conversation.Effect {
 	st := t.Step
-	return conversation.AskModel{Task: t.ID(), Step: st.N, Attempt: st.Attempt, Agent: st.Agent, Upto: st.Seq, WrapUp: st.WrapUp}
+	return conversation.AskModel{Task: t.ID(), Step: st.N, Attempt: st.Attempt, Agent: st.Agent, Upto: st.Seq, WrapUp: st.WrapUp, Form: st.Form}
 }
 
 // StillToDo is true while an effect is called for: a cancel, an end or another

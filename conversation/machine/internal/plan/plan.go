@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -43,6 +44,7 @@ type Situation struct {
 
 	Questions []*state.Question          // open in the session
 	Shown     []conversation.OpenMessage // with whole texts, as far as they are known
+	Form      conversation.NudgeForm     // of the nudge that opened the step
 }
 
 // Call is one call of an answer, checked.
@@ -75,7 +77,13 @@ type (
 		How     conversation.Resolution
 	}
 	// Answered says that Message was answered by what is shown already, or by this answer.
-	Answered struct{ Message conversation.MessageID }
+	Answered struct {
+		Message conversation.MessageID
+		Part    conversation.PartIndex // with ByPart: the part that has answered it
+		ByPart  bool
+	}
+	// StaysOpen says that nothing has answered Message yet.
+	StaysOpen struct{ Message conversation.MessageID }
 	// AnswerQuestion takes a message as the answer to an open question.
 	AnswerQuestion struct {
 		Message  *state.Message
@@ -112,6 +120,7 @@ func (Refuse) isAction()         {}
 func (Show) isAction()           {}
 func (Resolve) isAction()        {}
 func (Answered) isAction()       {}
+func (StaysOpen) isAction()      {}
 func (AnswerQuestion) isAction() {}
 func (Ask) isAction()            {}
 func (Delegate) isAction()       {}
@@ -126,7 +135,7 @@ func Calls(a Situation, items []conversation.Item) []Call {
 	if !slices.ContainsFunc(items, func(i conversation.Item) bool { return i.Kind == conversation.ItemCall }) {
 		return nil
 	}
-	p := planner{Situation: a, says: slices.ContainsFunc(items, a.says)}
+	p := planner{Situation: a, says: !Closes(a.Form) && slices.ContainsFunc(items, a.says)}
 	for _, m := range a.Task.Messages {
 		if m.Read != 0 {
 			p.open = append(p.open, m)
@@ -145,7 +154,10 @@ func Calls(a Situation, items []conversation.Item) []Call {
 			continue
 		}
 		call, err := p.plan(item)
-		if err != nil {
+		switch {
+		case err != nil && Closes(a.Form): // nothing follows it, and nothing of it is shown
+			call = Call{Decision: conversation.DecisionTool, Result: "error: " + err.Error(), Do: Nothing{}}
+		case err != nil:
 			call = refused(item, err)
 		}
 		call.Item = item
@@ -178,6 +190,8 @@ func Named(calls []Call) []conversation.MessageID {
 			named = append(named, a.Message)
 		case Answered:
 			named = append(named, a.Message)
+		case StaysOpen:
+			named = append(named, a.Message)
 		case AnswerQuestion:
 			named = append(named, a.Message.ID)
 		}
@@ -186,11 +200,11 @@ func Named(calls []Call) []conversation.MessageID {
 }
 
 // AnsweredBy are the messages of which an answer says that they were answered already,
-// or are by its own text.
+// or are by its own text, and not by which part.
 func AnsweredBy(calls []Call) []conversation.MessageID {
 	var messages []conversation.MessageID
 	for _, c := range calls {
-		if a, is := c.Do.(Answered); is {
+		if a, is := c.Do.(Answered); is && !a.ByPart {
 			messages = append(messages, a.Message)
 		}
 	}
@@ -208,7 +222,15 @@ type planner struct {
 	tools       int
 }
 
+// Closes is true for a nudge that asks for calls alone, about messages that were read.
+func Closes(form conversation.NudgeForm) bool {
+	return form == conversation.NudgeClosing || form == conversation.NudgeJudged
+}
+
 func (p *planner) plan(item conversation.Item) (Call, error) {
+	if item.Tool != conversation.ToolCover && (p.Form == conversation.NudgeJudged || p.Form == conversation.NudgeClosing && item.Tool != conversation.ToolRespond) {
+		return Call{}, fmt.Errorf("%s cannot be called now", item.Tool)
+	}
 	profile := p.Rules.Agent(p.Agent)
 	if agent, ok := AgentOf(p.Rules, item.Tool); ok {
 		return p.delegateTo(item, agent)
@@ -259,8 +281,19 @@ func arguments(item conversation.Item, into any) error {
 	return nil
 }
 
-// ref is a model's name for a message or a question: an ordinal, an id or a quote.
+// ref is a model's name for a message or a question: a number, an id or a quote.
 type ref string
+
+// names are the arguments by which models name a message, whatever the tool's description says.
+type names struct {
+	MessageID ref `json:"messageId"`
+	InReplyTo ref `json:"inReplyTo"`
+}
+
+// name is the one that was given.
+func (n names) name(others ...ref) ref {
+	return cmp.Or(append([]ref{n.InReplyTo, n.MessageID}, others...)...)
+}
 
 func (r *ref) UnmarshalJSON(raw []byte) error {
 	var n json.Number
@@ -279,26 +312,47 @@ func (p *planner) message(r ref) (conversation.MessageID, bool) {
 	if want == "" {
 		return "", false
 	}
+	quote := strings.ToLower(strings.Trim(strings.Trim(want, `"'`), "…"))
 	var found *state.Message
-	for i, m := range p.open {
-		quote := strings.ToLower(strings.TrimSuffix(strings.Trim(want, `"'`), "…"))
-		switch {
-		case want == fmt.Sprint(i+1), want == string(m.ID):
-			found = m
-		case found == nil && len(quote) >= 4 && strings.HasPrefix(strings.ToLower(m.Text), quote):
+	several := false
+	for _, m := range p.open {
+		text := strings.ToLower(m.Text)
+		if want == strconv.Itoa(m.Number) || want == string(m.ID) || quote == text {
+			found, several = m, false
+			break
+		}
+		if len(quote) >= 4 && (strings.HasPrefix(text, quote) || strings.HasSuffix(text, quote)) {
+			several = found != nil
 			found = m
 		}
 	}
-	if found == nil || slices.Contains(p.taken, found.ID) {
+	if found == nil || several || slices.Contains(p.taken, found.ID) {
 		return "", false
 	}
 	return found.ID, true
 }
 
+// whichOpen lists the messages that can be named, for an error.
+func (p *planner) whichOpen() string {
+	var list []string
+	for _, m := range p.open {
+		if !slices.Contains(p.taken, m.ID) {
+			list = append(list, fmt.Sprintf("[%d] %q", m.Number, conversation.Excerpt(m.Text, openQuote)))
+		}
+	}
+	if len(list) == 0 {
+		return "none is open"
+	}
+	return "open are " + strings.Join(list, ", ")
+}
+
+// openQuote bounds how an error quotes a message, in code points.
+const openQuote = 60
+
 func (p *planner) respond(item conversation.Item) (Call, error) {
 	var args struct {
-		Message   string `json:"message"`
-		InReplyTo ref    `json:"inReplyTo"`
+		Message string `json:"message"`
+		names
 	}
 	if err := arguments(item, &args); err != nil {
 		return Call{}, err
@@ -306,14 +360,18 @@ func (p *planner) respond(item conversation.Item) (Call, error) {
 	if conversation.IsBlank(args.Message) {
 		return Call{}, fmt.Errorf("message must not be blank")
 	}
-	call := Call{Decision: conversation.DecisionTool, Result: resultDelivered, Do: Nothing{}}
+	call := Call{Decision: conversation.DecisionTool, Result: conversation.ResultDelivered, Do: Nothing{}}
 	if p.Policy.IsSentinel(args.Message) {
 		call.Result = resultNotShown
 		return call, nil
 	}
-	target, known := p.message(args.InReplyTo)
-	if args.InReplyTo != "" && !known {
-		call.Result = resultDelivered + "; inReplyTo names no open message, so whom it answers was guessed"
+	target, known := p.message(args.name())
+	switch {
+	case known:
+	case Closes(p.Form):
+		return Call{}, fmt.Errorf("inReplyTo %q names no open message; %s", args.name(), p.whichOpen())
+	case args.name() != "":
+		call.Result = conversation.ResultDelivered + "; inReplyTo names no open message, so whom it answers was guessed; " + p.whichOpen()
 	}
 	if known {
 		p.taken = append(p.taken, target)
@@ -325,18 +383,21 @@ func (p *planner) respond(item conversation.Item) (Call, error) {
 // Rule 4.4.
 func (p *planner) cover(item conversation.Item) (Call, error) {
 	var args struct {
-		MessageID ref    `json:"messageId"`
-		As        string `json:"as"`
-		Question  ref    `json:"question"`
+		As       string `json:"as"`
+		Question ref    `json:"question"`
+		Message  ref    `json:"message"`
+		Part     ref    `json:"part"`
+		names
 	}
 	if err := arguments(item, &args); err != nil {
 		return Call{}, err
 	}
-	target, known := p.message(args.MessageID)
+	name := args.name(args.Message)
+	target, known := p.message(name)
 	if !known {
-		return Call{}, fmt.Errorf("messageId %q names no open message", args.MessageID)
+		return Call{}, fmt.Errorf("messageId %q names no open message; %s", name, p.whichOpen())
 	}
-	call := Call{Decision: conversation.DecisionTool, Covers: true, Result: "covered"}
+	call := Call{Decision: conversation.DecisionTool, Covers: true, Result: conversation.ResultCovered}
 	switch args.As {
 	case "amendment", "duplicate":
 		call.Do = Resolve{target, conversation.ResolvedMerged}
@@ -346,7 +407,13 @@ func (p *planner) cover(item conversation.Item) (Call, error) {
 		if !p.says && p.Task.LastPart == nil {
 			return Call{}, fmt.Errorf("nothing was said yet that could have answered it: answer it with respondToUser and inReplyTo")
 		}
-		call.Do = Answered{target}
+		part, err := p.part(args.Part)
+		if err != nil {
+			return Call{}, err
+		}
+		call.Do = Answered{target, part, args.Part != ""}
+	case "open":
+		call.Do = StaysOpen{target}
 	case "answer":
 		q := p.question(args.Question)
 		if q == nil {
@@ -359,10 +426,24 @@ func (p *planner) cover(item conversation.Item) (Call, error) {
 		m := p.Task.Message(target)
 		call.Do = AnswerQuestion{m, q.Asked.Question, p.whole(m)}
 	default:
-		return Call{}, fmt.Errorf(`as must be "answered", "amendment", "duplicate", "dismissed" or "answer"`)
+		return Call{}, fmt.Errorf(`as must be "answered", "amendment", "duplicate", "dismissed", "answer" or "open"`)
 	}
 	p.taken = append(p.taken, target)
 	return call, nil
+}
+
+// part finds a part of the task by its number, from 1; without a name it is the one that
+// the caller chooses.
+// Rule 8.11.
+func (p *planner) part(r ref) (conversation.PartIndex, error) {
+	if r == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(strings.Trim(string(r), " []()"))
+	if err != nil || n < 1 || n > int(p.Task.NextPart) {
+		return 0, fmt.Errorf("part %q is none of the %d texts that were shown", r, p.Task.NextPart)
+	}
+	return conversation.PartIndex(n - 1), nil
 }
 
 // question finds the open question of the session that the model means, never an
@@ -576,9 +657,8 @@ func (p *planner) tool(item conversation.Item, profile policy.Profile) (Call, er
 
 // The results that the requirements fix (D-09, D-15; M-22 for what is not shown).
 const (
-	resultDelivered = "delivered"
-	resultAsked     = "question sent, continuing"
-	resultNotShown  = "not shown: it says that there is nothing to say"
+	resultAsked    = "question sent, continuing"
+	resultNotShown = "not shown: it says that there is nothing to say"
 )
 
 // maxDeadline bounds how far ahead a time in a model's arguments may lie. It keeps

@@ -12,12 +12,12 @@ import (
 // A message may be named by its number, as a text, as the schemas say, and as a number.
 func TestMessagesByNumber(t *testing.T) {
 	situation := Situation{
-		Task:   &state.Task{Messages: []*state.Message{{ID: "m1-s", Read: 1, Text: "one"}, {ID: "m2-s", Read: 1, Text: "two"}}},
+		Task:   &state.Task{Messages: []*state.Message{{ID: "m1-s", Read: 1, Number: 1, Text: "one"}, {ID: "m2-s", Read: 1, Number: 2, Text: "two and three"}}},
 		Agent:  "a",
 		Rules:  &policy.Rules{Agents: map[conversation.AgentName]policy.Profile{"a": {EngineTools: true, MayAsk: true}}},
 		Policy: &policy.Policy{},
 	}
-	for _, number := range []string{`2`, `"2"`, `"[2]"`, `"m2-s"`} {
+	for _, number := range []string{`2`, `"2"`, `"[2]"`, `"m2-s"`, `"two and…"`, `"Two and three"`, `"…three"`} {
 		for tool, c := range map[string]struct {
 			args string
 			want Action

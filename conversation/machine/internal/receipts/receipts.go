@@ -6,13 +6,6 @@ import (
 	"parley/conversation"
 )
 
-// Open is a message that was read and that nothing has resolved yet.
-type Open struct {
-	Message conversation.MessageID
-	Words   Words // OfMessage
-	Nudged  bool  // the model was reminded of it
-}
-
 // Proof says that a text answers a message, and how that is known.
 type Proof struct {
 	Message  conversation.MessageID
@@ -20,118 +13,129 @@ type Proof struct {
 	Item     int // the place of the item that the receipt points at
 }
 
-// least is how many words of a message a text must have to answer it by words.
-const least = 2
-
-// Try judges a text: what one answer says without a name, the words of each of its
-// items. answered are the words (OfPart) of the parts that answered other messages
-// of the task. A message that is not in the result stays open.
-//
-// The only open message is answered by any text that does not repeat what answered
-// another one. Else a message is answered by the words that it alone has.
-// Rules 8.7, 8.10.
-func Try(text []Words, open []Open, answered []Words) []Proof {
-	if len(text) == 0 {
-		return nil
-	}
-	if len(open) == 1 && !repeats(text, open[0].Nudged, answered) {
-		r := Proof{open[0].Message, conversation.EvidenceOnly, len(text) - 1}
-		if open[0].Nudged {
-			r.Evidence = conversation.EvidenceAsked
-		}
-		return []Proof{r}
-	}
-	holders := map[uint32]int{} // of a word; 1 = one open message has it, and nothing else
-	for _, m := range open {
-		for _, h := range m.Words {
-			holders[h]++
-		}
-	}
-	for _, part := range answered {
-		for _, h := range part {
-			holders[h] += 2
-		}
-	}
-	said := map[uint32]bool{}
-	for _, item := range text {
-		for _, h := range item {
-			said[h] = true
-		}
-	}
-	var proofs []Proof
-	for _, m := range open {
-		own := slices.DeleteFunc(slices.Clone(m.Words), func(h uint32) bool { return holders[h] != 1 })
-		n := 0
-		for _, h := range own {
-			if said[h] {
-				n++
-			}
-		}
-		if n >= least && 2*n >= len(own) {
-			proofs = append(proofs, Proof{m.Message, conversation.EvidenceWords, closest(own, text)})
-		}
-	}
-	return proofs
+// Told is a part that has answered a message: what it said, and what it was asked.
+type Told struct {
+	Words Words // Of, PartWords of them
+	Asked Words
 }
 
-// Judge has the texts of one answer judged, the first behind what it goes on with. With one
-// open message the beginnings of the texts tell, unless they repeat what was said: only
-// then, and with more messages, all words of a long text are looked at.
-func Judge(texts []string, before Words, open int, try func([]Words) []Proof) []Proof {
-	if open == 0 {
-		return nil
-	}
-	words := func(of func(string) Words) []Words {
-		all := make([]Words, len(texts))
-		for i, text := range texts {
-			all[i] = of(text)
-		}
-		all[0] = before.And(all[0])
-		return all
-	}
-	if open == 1 {
-		if proofs := try(words(OfPart)); len(proofs) == 1 && proofs[0].Evidence != conversation.EvidenceWords {
-			return proofs
-		}
-	}
-	return try(words(WordsOf))
-}
+// Verdict says what becomes of the only open message when a text is said.
+type Verdict uint8
 
-// Seen answers every open message by any text: coverage.mode=seen.
-func Seen(text []Words, open []Open) []Proof {
-	if len(text) == 0 {
-		return nil
-	}
-	proofs := make([]Proof, len(open))
-	for i, m := range open {
-		proofs[i] = Proof{m.Message, conversation.EvidenceSeen, len(text) - 1}
-	}
-	return proofs
-}
+// The verdicts.
+const (
+	Answers  Verdict = iota // the text answers it
+	Unclear                 // the text says what answered another message: it may answer this one as well, or not
+	Repeated                // the text answers another message, and not this one
+)
 
-// repeats is true when a text says again what answered other messages: half of its
-// words were in those answers. After a nudge, when models often say the same once
-// more, one word is enough. A text without significant words repeats nothing.
-func repeats(text []Words, nudged bool, answered []Words) bool {
-	var said Words
-	for _, item := range text {
-		for _, h := range item {
-			if len(said) < PartWords {
-				said = said.with(h)
-			}
+// Judge says whether a text answers the only open message. answers are those that other
+// messages of the session have had.
+// Rules 8.6, 8.7, 8.10.
+func Judge(text []Words, message Words, answers []Told) Verdict {
+	all := Joined(text)
+	for i := len(answers) - 1; i >= 0; i-- {
+		a := &answers[i]
+		if !Same(all, a.Words) || asksAgain(message, all, a) {
+			continue
+		}
+		about := isAbout(all, a, message)
+		switch { // two commands may both be answered by "Done."
+		case about && isForeign(all, a, message):
+			return Repeated
+		case about || !all.Acknowledge():
+			return Unclear
 		}
 	}
-	n := said.shared(answered...)
-	return n > 0 && (nudged || 2*n >= len(said))
+	return Answers
 }
 
-// closest is the item that has most of the words; of equals the last one.
-func closest(own Words, text []Words) int {
-	best, most := 0, -1
-	for i, item := range text {
-		if n := own.shared(item); n >= most {
+// JudgeAlone says whether a text answers the message that the model was asked for alone. It
+// does not if it only tells that something was said, or tells again what answered another
+// message: "As I said: Ann has it."
+// Rule 8.12.
+func JudgeAlone(text []Words, message Words, answers []Told) bool {
+	all := Joined(text)
+	if all.speaksOfItself() || Judge(text, message, answers) != Answers {
+		return false
+	}
+	told := all.withoutMeta().content()
+	return !slices.ContainsFunc(answers, func(a Told) bool {
+		return 10*told.in(a.Words) >= 9*len(told) && told.numbersIn(a.Words) && !asksAgain(message, told, &a) && isAbout(told, &a, message)
+	})
+}
+
+// asksAgain is true for a message that asks for nothing that neither the other message nor
+// the text has: "Who was it again?".
+func asksAgain(message, text Words, a *Told) bool {
+	return !slices.ContainsFunc(message, func(h uint32) bool { return h&function == 0 && !a.Asked.has(h) && !text.has(h) })
+}
+
+// isAbout is true for a text with a word that only the other message has, or with a number
+// that the message at hand does not have.
+func isAbout(text Words, a *Told, message Words) bool {
+	return slices.ContainsFunc(text.content(), func(h uint32) bool {
+		return !message.has(h) && (h&number != 0 || a.Asked.has(h))
+	})
+}
+
+// isForeign is true for a text that has nothing of what the message at hand asks beyond the
+// other one, where it asks for something by two words or more, or by one in the place of
+// another: "Is order 17 shipped?", "Is order 18 shipped?".
+func isForeign(text Words, a *Told, message Words) bool {
+	content := message.content()
+	own := slices.DeleteFunc(slices.Clone(content), func(h uint32) bool { return h&asking != 0 || a.Asked.has(h) })
+	return own.in(text) == 0 && (len(own) > 1 || 2*len(own) <= len(content))
+}
+
+// Same is true for two texts that say the same: nine of ten words of each are in the other,
+// and all numbers. Words that are in nearly every text do not count, where there are others.
+func Same(a, b Words) bool {
+	a, b = a.content(), b.content()
+	return len(a) > 0 && len(b) > 0 && 10*a.in(b) >= 9*len(a) && 10*b.in(a) >= 9*len(b) && a.numbersIn(b) && b.numbersIn(a)
+}
+
+// Equal is true for two texts of the same words.
+func Equal(a, b Words) bool { return len(a) == len(b) && a.in(b) == len(a) }
+
+// Within finds the part that says already what a text says as the answer to a message: nine
+// of ten of its words, all numbers, and the words that it has of the message. Words that are
+// in nearly every text do not count, but three of four of all must be there. Of several parts
+// it is the closest, of equals the newest. -1 = the text is new.
+// Rule 8.12.
+func Within(text, message Words, parts []Words) int {
+	content := text.content()
+	best, most := -1, 0
+	for i, part := range parts {
+		n := text.in(part)
+		if len(text) == 0 || !text.hasContent() && !text.runsIn(part) || 10*content.in(part) < 9*len(content) || 4*n < 3*len(text) || !text.numbersIn(part) ||
+			slices.ContainsFunc(content, func(h uint32) bool { return message.has(h) && !part.has(h) }) {
+			continue
+		}
+		if n = 1000*n/len(text) + 1000*n/len(part); n >= most { // both ways: the whole part rather than a list with it
 			best, most = i, n
 		}
 	}
 	return best
+}
+
+// Closest is the part that has most words of a message, of equals the last one; -1 = there
+// is no part.
+func Closest(message Words, parts []Words) int {
+	best, most := -1, 0
+	for i, part := range parts {
+		if n := message.content().in(part); n >= most {
+			best, most = i, n
+		}
+	}
+	return best
+}
+
+// Joined are the words of all items of a text.
+func Joined(text []Words) Words {
+	all := text[0]
+	for _, item := range text[1:] {
+		all = all.And(item, PartWords)
+	}
+	return all
 }

@@ -5,123 +5,159 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"parley/conversation"
 )
 
-// TestTry: D-24 N-15. What a text that names no message answers.
-func TestTry(t *testing.T) {
+// TestJudge: D-24 N-15. What a text without a name answers, where one message is open.
+// Rules 8.6, 8.7.
+func TestJudge(t *testing.T) {
 	const (
-		login   = "Fix the login bug"
-		weather = "What is the weather in Rome?"
-		menu    = "Show me the lunch menu"
+		order17, is17 = "Is order 17 shipped?", "Order 17 is shipped."
+		peru, lima    = "What is the capital of Peru?", "The capital of Peru is Lima."
 	)
 	for _, c := range []struct {
-		name     string
-		text     []string
-		open     []string // a "!" before it: it was nudged for
-		answered []string // parts that answered other messages
-		want     string   // message:evidence@item …
+		name    string
+		text    string
+		message string
+		asked   string // of another message, "" = there is none
+		said    string // and its answer
+		want    Verdict
 	}{
-		{"one open message is answered by any text", []string{"Done."}, []string{login}, nil, "m1:only@0"},
-		{"also by one without a significant word", []string{"Ok!"}, []string{login}, []string{"Rome is sunny"}, "m1:only@0"},
-		{"of several items the last one counts", []string{"It was a typo.", "Done."}, []string{login}, nil, "m1:only@1"},
-		{"after a nudge the evidence is another", []string{"Done."}, []string{"!" + login}, nil, "m1:asked@0"},
-		{"no text answers nothing", nil, []string{login}, nil, ""},
-		{"nothing is open", []string{"Done."}, nil, nil, ""},
+		{"a text answers", "Done.", "Fix the login bug", "", "", Answers},
+		{"alike, but of the message", "Order 18 is shipped.", "Is order 18 shipped?", order17, is17, Answers},
+		{"one word of many is another", "The capital of Chile is Santiago.", "What is the capital of Chile?", peru, lima, Answers},
+		{"the same of another number", is17, "Is order 18 shipped?", order17, is17, Repeated},
+		{"the same of another name", lima, "What is the capital of Chile?", peru, lima, Repeated},
+		{"in another order", "Lima is the capital of Peru.", "What is the capital of Chile?", peru, lima, Repeated},
+		{"with a word more", "So, the capital of Peru is Lima.", "What is the capital of Chile?", peru, lima, Repeated},
+		{"the same to something else", lima, "Book a table for two", peru, lima, Repeated},
+		{"it may be the answer as well", "From nine to five.", "And on Tuesday?", "When is the shop open on Monday?", "From nine to five.", Unclear},
+		{"a number that was not asked for", "It is 391.", "What is eighteen times 23?", "What is seventeen times 23?", "It is 391.", Repeated},
+		{"what only acknowledges fits all", "Done.", "Add eggs", "Add milk", "Done.", Answers},
+		{"also at length", "You're welcome! Let me know if you need anything else.", "great, thank you", "Thanks!", "You're welcome! Let me know if you need anything else.", Answers},
+		{"what was asked for again", lima, "What was the capital of Peru again?", peru, lima, Answers},
+		{"and in a word", lima, "sorry, what was it?", peru, lima, Repeated},
 
-		{"a repetition", []string{"Rome is sunny."}, []string{login}, []string{"Rome is sunny today"}, ""},
-		{"less than half of the words are none", []string{"Rome has a new login page"}, []string{"Mail Ann"}, []string{"Rome is sunny"}, "m1:only@0"},
-		{"half of them are", []string{"Rome sunny login fixed"}, []string{"Mail Ann"}, []string{"Rome is sunny"}, ""},
-		{"after a nudge one word is", []string{"The mail for Ann went to Rome"}, []string{"!Call Bob"}, []string{"Rome is sunny"}, ""},
-		{"after a nudge a text without significant words is none", []string{"Ok."}, []string{"!Call Bob"}, []string{"Rome is sunny"}, "m1:asked@0"},
-		{"a repetition that has the message's words", []string{"Rome is sunny; the lunch menu has soup"}, []string{"!" + menu}, []string{"Rome is sunny"}, "m1:words@0"},
-
-		{"of two open ones none, without words", []string{"Done."}, []string{login, weather}, nil, ""},
-		{"one word is not enough", []string{"The weather is fine."}, []string{login, "Weather?"}, nil, ""},
-		{"two words are", []string{"The weather in Rome is fine."}, []string{login, weather}, nil, "m2:words@0"},
-		{"two of five are not half", []string{"The garden and the house are fine."}, []string{login, "Water garden, house, tree, lawn"}, nil, ""},
-		{"three of five are", []string{"The garden, the lawn and the house are fine."}, []string{login, "Water garden, house, tree, lawn"}, nil, "m2:words@0"},
-		{"words that two open messages share count for neither", []string{"The login page works."}, []string{"Fix login page", "Test login page"}, nil, ""},
-		{"words of a part that answered another do not count", []string{"The weather in Rome is fine."}, []string{login, weather}, []string{"The weather in Rome: see above"}, ""},
-		{"each item answers what it has the words of", []string{"The login page is new.", "Lunch menu: soup.", "Bye."}, []string{"Fix the login page", menu}, nil, "m1:words@0 m2:words@1"},
-		{"the words may be spread over the items", []string{"Lunch is soup.", "The menu has it."}, []string{login, menu}, nil, "m2:words@1"},
-		{"case and marks do not matter", []string{"ROME (weather)"}, []string{login, weather}, nil, "m2:words@0"},
-		{"the same word twice is one word", []string{"Lunch, lunch, lunch."}, []string{login, menu}, nil, ""},
-		{"a word of three letters is none", []string{"Ann, Bob."}, []string{login, "Ann, Bob"}, nil, ""},
-		{"a common word is none", []string{"Please tell them."}, []string{login, "Please tell them"}, nil, ""},
+		{"German", "Die Hauptstadt von Peru ist Lima.", "Was ist die Hauptstadt von Chile?", "Was ist die Hauptstadt von Peru?", "Die Hauptstadt von Peru ist Lima.", Repeated},
+		{"German, its own", "Die Hauptstadt von Chile ist Santiago.", "Was ist die Hauptstadt von Chile?", "Was ist die Hauptstadt von Peru?", "Die Hauptstadt von Peru ist Lima.", Answers},
+		{"Japanese", "日本の首都は東京です。", "韓国の首都は？", "日本の首都は？", "日本の首都は東京です。", Repeated},
+		{"Japanese, its own", "韓国の首都はソウルです。", "韓国の首都は？", "日本の首都は？", "日本の首都は東京です。", Answers},
+		{"Japanese thanks", "どういたしまして", "本当にありがとう", "ありがとう", "どういたしまして", Answers},
+		{"Chinese", "日本的首都是东京。", "法国的首都是哪里？", "日本的首都是哪里？", "日本的首都是东京。", Repeated},
+		{"Chinese, done", "已添加。", "再加鸡蛋", "把牛奶加到清单", "已添加。", Answers},
+		{"Thai", "เมืองหลวงของญี่ปุ่นคือโตเกียว", "เมืองหลวงของฝรั่งเศสคืออะไร", "เมืองหลวงของญี่ปุ่นคืออะไร", "เมืองหลวงของญี่ปุ่นคือโตเกียว", Repeated},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var open []Open
-			for i, text := range c.open {
-				plain := strings.TrimPrefix(text, "!")
-				open = append(open, Open{conversation.MessageID(fmt.Sprintf("m%d", i+1)), OfMessage(plain), plain != text})
+			var answers []Told
+			if c.said != "" {
+				answers = []Told{{Words: Of(c.said, PartWords), Asked: Of(c.asked, MessageWords)}}
 			}
-			var text, answered []Words
-			for _, item := range c.text {
-				text = append(text, WordsOf(item))
-			}
-			for _, part := range c.answered {
-				answered = append(answered, OfPart(part))
-			}
-			if got := describe(Try(text, open, answered)); got != c.want {
-				t.Errorf("%q, want %q", got, c.want)
+			if got := Judge([]Words{Of(c.text, PartWords)}, Of(c.message, MessageWords), answers); got != c.want {
+				t.Errorf("verdict %d, want %d", got, c.want)
 			}
 		})
 	}
 }
 
-func describe(proofs []Proof) string {
-	var all []string
-	for _, r := range proofs {
-		all = append(all, fmt.Sprintf("%s:%s@%d", r.Message, r.Evidence, r.Item))
+// TestJudgeAlone: N-15. What a model says when it is asked for one message alone.
+// Rule 8.12.
+func TestJudgeAlone(t *testing.T) {
+	const peru, lima, chile = "What is the capital of Peru?", "The capital of Peru is Lima.", "What is the capital of Chile?"
+	for text, want := range map[string]bool{
+		"The capital of Chile is Santiago.": true,
+		"Santiago.":                         true,
+		lima:                                false,
+		"As I said, the capital of Peru is Lima.": false,
+		"As mentioned: Lima.":                     true, // nobody can tell: the message may have asked for it
+		"I have already answered that above. Is there anything else I can help you with?": false,
+		"Das habe ich bereits beantwortet.":                                               false,
+		"Ya respondí a eso.":                                                              false,
+		"J'ai déjà répondu à cette question.":                                             false,
+		"我已经回答了。":                                                                         true, // 我 and 了 stand in pairs that are no words
+		"Done.":                                                                           true,
+	} {
+		answers := []Told{{Words: Of(lima, PartWords), Asked: Of(peru, MessageWords)}}
+		if got := JudgeAlone([]Words{Of(text, PartWords)}, Of(chile, MessageWords), answers); got != want {
+			t.Errorf("%q answers: %v, want %v", text, got, want)
+		}
 	}
-	return strings.Join(all, " ")
 }
 
-func TestSeen(t *testing.T) {
-	open := []Open{{Message: "m1"}, {Message: "m2", Nudged: true}}
-	if got := describe(Seen([]Words{nil, nil}, open)); got != "m1:seen@1 m2:seen@1" {
-		t.Errorf("%q", got)
-	}
-	if got := Seen(nil, open); got != nil {
-		t.Errorf("without a text: %v", got)
+// TestWithin: N-15. Which of the texts that were shown says already what a text says.
+// Rule 8.12.
+func TestWithin(t *testing.T) {
+	parts := []string{"Order 17 is shipped. Order 18 is not.", "The capital of Peru is Lima.", "N-e-c-e-s-s-a-r-y", "Order 17 is shipped."}
+	for _, c := range []struct {
+		text, message string
+		want          int
+	}{
+		{"Order 17 is shipped.", "Is order 17 shipped?", 3}, // rather the text itself than a list with it
+		{"Order 18 is not.", "Is order 18 shipped?", 0},
+		{"Order 19 is shipped.", "Is order 19 shipped?", -1},
+		{"Lima is the capital.", "What is the capital of Peru?", 1},
+		{"The capital of Chile is Santiago.", "What is the capital of Chile?", -1},
+		{"A-c-c-e-s-s", "Spell access", -1}, // letters are in nearly every text
+		{"", "Is order 17 shipped?", -1},
+	} {
+		var words []Words
+		for _, p := range parts {
+			words = append(words, Of(p, OpenWords))
+		}
+		if got := Within(Of(c.text, PartWords), Of(c.message, MessageWords), words); got != c.want {
+			t.Errorf("%q: %d, want %d", c.text, got, c.want)
+		}
 	}
 }
 
-// A text that is longer than what is remembered of one still repeats itself, and a
-// message that is longer is still answered by its beginning.
+// TestClosest: of the texts that were shown the one that speaks most of a message.
+func TestClosest(t *testing.T) {
+	parts := []Words{Of("Rome is sunny.", OpenWords), Of("Oslo has rain.", OpenWords), Of("Anything else?", OpenWords)}
+	for message, want := range map[string]int{"Weather in Rome?": 0, "And Oslo?": 1, "Why?": 2} {
+		if got := Closest(Of(message, MessageWords), parts); got != want {
+			t.Errorf("%q: %d, want %d", message, got, want)
+		}
+	}
+	if got := Closest(Of("Why?", MessageWords), nil); got != -1 {
+		t.Errorf("without a text: %d", got)
+	}
+}
+
+// A text that is longer than what is remembered of one still repeats itself.
 func TestBounds(t *testing.T) {
 	var long []string
 	for i := range 3 * PartWords {
-		long = append(long, fmt.Sprintf("word%d", i))
+		long = append(long, fmt.Sprintf("word%c%c", 'a'+i/26, 'a'+i%26))
 	}
 	text := strings.Join(long, " ")
-	if n := len(OfPart(text)); n != PartWords {
+	if n := len(Of(text, PartWords)); n != PartWords {
 		t.Errorf("%d words of a part", n)
 	}
-	if n := len(OfMessage(text)); n != MessageWords {
+	if n := len(Of(text, MessageWords)); n != MessageWords {
 		t.Errorf("%d words of a message", n)
 	}
-	if n := len(WordsOf(text)); n != len(long) {
-		t.Errorf("%d of %d words", n, len(long))
+	answers := []Told{{Words: Of(text, PartWords), Asked: Of("Read the words of wordaa", MessageWords)}}
+	if got := Judge([]Words{Of(text, PartWords)}, Of("Call Bob at home", MessageWords), answers); got != Repeated {
+		t.Errorf("a long repetition: %d", got)
 	}
-	one := []Open{{Message: "m1", Words: OfMessage("Call Bob")}}
-	if got := Try([]Words{WordsOf(text)}, one, []Words{OfPart(text)}); len(got) > 0 {
-		t.Errorf("a long repetition answers: %s", describe(got))
-	}
-	two := []Open{{Message: "m1", Words: OfMessage(text)}, {Message: "m2"}}
-	if got := describe(Try([]Words{WordsOf(text)}, two, nil)); got != "m1:words@0" {
-		t.Errorf("%q", got)
+	if n := len(Joined([]Words{Of(text, PartWords), Of("and more of them", PartWords)})); n != PartWords {
+		t.Errorf("%d words of several items", n)
 	}
 }
 
-// Words are hashed alone: what stands between them and their case say nothing.
-func TestWordsOf(t *testing.T) {
-	if got, want := WordsOf("Größe, größe: GRÖSSE? naïve 2024"), WordsOf("größe grösse NAÏVE 2024"); !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
+// Words are hashed alone: what stands between them and their case say nothing. In scripts
+// without spaces each pair of characters is one.
+func TestOf(t *testing.T) {
+	for a, b := range map[string]string{
+		"Größe, größe: GRÖSSE? naïve 2024": "größe grösse NAÏVE 2024",
+		"日本 の首都":                           "日本! の首都",
+		"a日本b":                             "a 日本 b",
+	} {
+		if got, want := Of(a, 99), Of(b, 99); !slices.Equal(got, want) {
+			t.Errorf("%q: %v, want %v", a, got, want)
+		}
 	}
-	if got := WordsOf(" … the and for you 12 "); len(got) > 0 {
-		t.Errorf("small words count: %v", got)
+	for text, want := range map[string]int{"": 0, " … ?! ": 0, "17": 1, "日": 1, "日本": 1, "日本の首都": 4, "Is it 5?": 3, "the the": 1} {
+		if got := Of(text, 99); len(got) != want {
+			t.Errorf("%q: %d words, want %d", text, len(got), want)
+		}
 	}
 }

@@ -1,118 +1,254 @@
 package receipts
 
 import (
-	"hash/fnv"
 	"slices"
-	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
-// Words are the hashes of significant words, each once.
+// Words are the hashes of a text's words in their order, each once. The lowest five bits
+// of a hash say of what kind the word is.
 type Words []uint32
+
+// The kinds of words.
+const (
+	number   = 1  // it has a digit
+	function = 2  // it stands in nearly every text: "the", "is", "und"
+	ack      = 4  // it acknowledges: "done", "yes", "welcome"
+	meta     = 8  // it speaks of what was said: "already", "mentioned"
+	asking   = 16 // it asks: "when", "wo"
+	kinds    = number | function | ack | meta | asking
+)
 
 // The bounds of what a session remembers. Of a longer text its beginning counts, also
 // where two texts are compared: else a long one would never repeat itself.
 const (
-	MessageWords = 16 // of an open message
-	PartWords    = 32 // of a part that answered one
+	MessageWords = 16  // of an open message
+	PartWords    = 32  // of a part that answered one
+	OpenWords    = 256 // of a part that was shown while several messages were open
 )
 
-// WordsOf are the significant words of a text: those of at least four letters that
-// are not common ones.
-func WordsOf(text string) Words {
-	var words Words
-	seen := map[uint32]bool{}
+// Of are the words of a text, so many at most. A word is a run of letters and digits. In
+// scripts that put no spaces between words each pair of neighbouring characters is one.
+func Of(text string, limit int) Words {
+	var room [PartWords]uint32
+	words := Words(room[:0])
 	eachWord(text, func(h uint32) bool {
-		if !seen[h] {
-			seen[h], words = true, append(words, h)
-		}
-		return true
+		words = words.with(h)
+		return len(words) < limit
 	})
-	return words
+	if len(words) == 0 {
+		return nil
+	}
+	return append(make(Words, 0, len(words)), words...) // as small as it can be: it is remembered
 }
 
-// OfMessage are the words that are remembered of a message.
-func OfMessage(text string) Words { return first(text, MessageWords) }
-
-// OfPart are the words that are remembered of a part.
-func OfPart(text string) Words { return first(text, PartWords) }
-
-// OfPieces adds what must be remembered of one more piece of a text that is gone on with:
-// the words that tell whether it repeats another text, and those that open messages have.
-func OfPieces(before Words, piece string, open ...Words) Words {
-	words := slices.Clone(before)
-	eachWord(piece, func(h uint32) bool {
-		if len(words) < PartWords || slices.ContainsFunc(open, func(o Words) bool { return slices.Contains(o, h) }) {
-			words = words.with(h)
-		}
-		return true
-	})
-	return words
-}
-
-// And are the words and those of what follows.
-func (w Words) And(more Words) Words {
+// And are the words and those of what follows, so many at most.
+func (w Words) And(more Words, limit int) Words {
 	if len(w) == 0 {
 		return more
 	}
 	all := slices.Clone(w)
 	for _, h := range more {
+		if len(all) == limit {
+			break
+		}
 		all = all.with(h)
 	}
 	return all
 }
 
-func first(text string, limit int) Words {
-	var words Words
-	eachWord(text, func(h uint32) bool {
-		words = words.with(h)
-		return len(words) < limit
-	})
-	return words
+// The hash is FNV-1a of the lower-case letters.
+const (
+	offset = 2166136261
+	prime  = 16777619
+)
+
+// eachWord hashes the words of a text in their order, with their kinds, until yield says no.
+func eachWord(text string, yield func(uint32) bool) {
+	eachHash(text, func(h uint32) bool { return yield(h | kindOf[h&^kinds]) })
 }
 
-// eachWord hashes the significant words in their order.
-func eachWord(text string, yield func(uint32) bool) {
-	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
-		if word = strings.ToLower(word); utf8.RuneCountInString(word) < 4 || commonWords[word] {
-			continue
+// eachHash does so with no other kind than number.
+func eachHash(text string, yield func(uint32) bool) {
+	within, kind, hash := false, uint32(0), uint32(offset)
+	end := func() bool {
+		if !within {
+			return true
 		}
-		h := fnv.New32a()
-		h.Write([]byte(word))
-		if !yield(h.Sum32()) {
-			return
+		h := hash&^kinds | kind
+		within, kind, hash = false, 0, offset
+		return yield(h)
+	}
+	var before rune        // the neighbour in a script without spaces; 0 = none
+	paired := false        // it is part of a word already
+	alone := func() bool { // a single character of such a script
+		r := before
+		if before = 0; r == 0 || paired {
+			return true
+		}
+		return yield(with(offset, r) &^ kinds)
+	}
+	for _, r := range text {
+		switch {
+		case r >= utf8.RuneSelf && unicode.In(r, scripts...):
+			if !end() {
+				return
+			}
+			if before != 0 {
+				paired = true
+				if !yield(with(with(offset, before), r) &^ kinds) {
+					return
+				}
+			} else {
+				paired = false
+			}
+			before = r
+		case unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) && within:
+			if !alone() {
+				return
+			}
+			within = true
+			if unicode.IsDigit(r) {
+				kind |= number
+			}
+			hash = with(hash, unicode.ToLower(r))
+		default:
+			if !end() || !alone() {
+				return
+			}
 		}
 	}
+	if end() {
+		alone()
+	}
 }
+
+func with(hash uint32, r rune) uint32 {
+	for ; r != 0; r >>= 8 {
+		hash = (hash ^ uint32(r&0xff)) * prime
+	}
+	return hash
+}
+
+// scripts are those that put no spaces between words.
+var scripts = []*unicode.RangeTable{unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar}
 
 func (w Words) with(h uint32) Words {
 	if slices.Contains(w, h) {
 		return w
 	}
-	if w == nil {
-		w = make(Words, 0, 4)
-	}
 	return append(w, h)
 }
 
-// without are the words that are in none of the others.
-func (w Words) without(others ...Words) Words {
-	return slices.DeleteFunc(slices.Clone(w), func(h uint32) bool {
-		return slices.ContainsFunc(others, func(o Words) bool { return slices.Contains(o, h) })
-	})
+func (w Words) has(h uint32) bool { return slices.Contains(w, h) }
+
+// in counts the words that are in other as well.
+func (w Words) in(other Words) int {
+	n := 0
+	for _, h := range w {
+		if other.has(h) {
+			n++
+		}
+	}
+	return n
 }
 
-// shared counts the words that are in one of the others.
-func (w Words) shared(others ...Words) int { return len(w) - len(w.without(others...)) }
-
-var commonWords = func() map[string]bool {
-	m := map[string]bool{}
-	for _, w := range strings.Fields(`about actually after again also because been before being could does doing done down
-		each else even ever every from give have having here instead into just know like make many more most much must need
-		only other over please same shall should since some still such take tell than that their them then there these they
-		thing this those through under until very want were what when where which while will with would your yours`) {
-		m[w] = true
+// content are the words that are no function words; all of them where there are no others.
+func (w Words) content() Words {
+	if !w.hasContent() {
+		return w
 	}
+	return slices.DeleteFunc(slices.Clone(w), func(h uint32) bool { return h&kinds == function })
+}
+
+func (w Words) hasContent() bool {
+	return slices.ContainsFunc(w, func(h uint32) bool { return h&kinds != function })
+}
+
+// Acknowledge is true for words that say nothing but that something was heard, or done.
+func (w Words) Acknowledge() bool {
+	return !slices.ContainsFunc(w, func(h uint32) bool { return h&(function|ack) == 0 || h&number != 0 })
+}
+
+// speaksOfItself is true for words that tell that something was said, and not what.
+func (w Words) speaksOfItself() bool {
+	return slices.ContainsFunc(w, func(h uint32) bool { return h&meta != 0 }) &&
+		!slices.ContainsFunc(w, func(h uint32) bool { return h&(function|ack|meta) == 0 || h&number != 0 })
+}
+
+// withoutMeta are the words that tell what is said.
+func (w Words) withoutMeta() Words {
+	return slices.DeleteFunc(slices.Clone(w), func(h uint32) bool { return h&meta != 0 })
+}
+
+// runsIn is true for words that stand in other one behind the other.
+func (w Words) runsIn(other Words) bool {
+	for i := range len(other) - len(w) + 1 {
+		if slices.Equal(w, other[i:i+len(w)]) {
+			return true
+		}
+	}
+	return false
+}
+
+// numbersIn is true when each number is in other as well.
+func (w Words) numbersIn(other Words) bool {
+	return !slices.ContainsFunc(w, func(h uint32) bool { return h&number != 0 && !other.has(h) })
+}
+
+// kindOf tells the kind of the words that are known, of English, German, French, Spanish,
+// Japanese and Chinese.
+var kindOf = func() map[uint32]uint32 {
+	m := map[uint32]uint32{}
+	add := func(words string, kind uint32) {
+		eachHash(words, func(h uint32) bool {
+			m[h&^kinds] |= kind
+			return true
+		})
+	}
+	add(functionWords, function)
+	add(ackWords, ack)
+	add(metaWords, meta)
+	add(askingWords, asking)
 	return m
 }()
+
+// functionWords has no word that says no, and none that asks.
+const functionWords = `
+		a about above after again all also am an and any are as at be because been before being but by can could did do does for from
+		get give had has have he her here him his i if in into is it its just like ll m may me more much must my now of off on or our
+		out over please re s say shall she should so some such t tell than that the their them then there these they this those
+		through to too up us ve very was we were while will with would you your
+		aber alle als also am an auch auf aus bei bin bis bitte da dann das dass dein dem den der des die dir dich du durch ein eine
+		einem einen einer eines er es euch für hat habe haben hast hier ich ihm ihn ihr ihre im ist ja man mein mich mir mit nach noch
+		nun nur ob oder schon sehr sein sich sie sind so um und uns unser von vor war was wenn werden wieder
+		wird zu zum zur über
+		à ai au aux avec c ce ces cet cette d dans de des du elle elles en est et eu il ils j je l la le les leur lui m ma mes moi mon n
+		nous on ou par plus pour qu que s sa se ses si son sont sur ta te tes toi ton tu un une vos
+		votre vous y été être
+		al algo como con de del e el ella ellos en era es esa ese eso esta este esto está están fue ha
+		han hay la las le les lo los más me mi mis muy o para pero por porque que se ser si sobre son su sus te tu tus un
+		una unas unos y ya yo`
+
+const ackWords = `
+		yes no yep nope ok okay sure done noted added saved sent deleted removed updated changed booked got right correct great good fine perfect thanks
+		thank welcome pleasure anytime problem worries glad happy help let know need anything else course absolutely certainly understood alright
+		ja nein klar gern gerne erledigt gemacht notiert hinzugefügt gespeichert gesendet gelöscht geändert gebucht bitte schön willkommen
+		gut alles danke selbstverständlich natürlich verstanden geschehen
+		oui non accord fait noté ajouté supprimé envoyé enregistré modifié rien merci prie bien sûr parfait compris volontiers plaisir
+		sí vale hecho listo anotado añadido agregado guardado enviado borrado nada gracias claro gusto perfecto entendido
+		はい いいえ 了解です 承知しました 完了しました 追加しました どういたしまして かしこまりました ありがとうございます
+		好的 是的 不是 没有 完成 已添加 已完成 不客气 不用谢 没问题 可以 收到 谢谢`
+
+const metaWords = `
+		already answered answering answer mentioned said told above earlier previously stated explained response reply message question
+		bereits beantwortet gesagt erwähnt oben geschrieben erklärt antwort frage nachricht
+		déjà répondu dit mentionné dessus expliqué réponse question
+		respondí respondido dicho dije mencioné mencionado arriba anteriormente respuesta pregunta
+		すでに 既に 上記 先ほど 回答
+		已经 回答 上面 前面 说过 提到 回复`
+
+const askingWords = `
+		what when where which who whom whose why how wann was welche welcher welches wer wo warum wie où quel quelle quelles quels qui quand combien
+		comment pourquoi cómo cuando cuándo cuál donde dónde qué quién cuánto cuánta cuántos cuántas porqué`

@@ -31,7 +31,7 @@ func (st *State) Apply(e conversation.Event) error {
 	case conversation.MessageEdited:
 		st.openingEdited(b.Message, b.Text)
 		if _, m := st.Message(b.Message); m != nil {
-			m.Words, m.Edited = receipts.OfMessage(b.Text), e.Seq
+			m.Words, m.Edited = receipts.Of(b.Text, receipts.MessageWords), e.Seq
 			if m.Text = b.Text; !m.Deferred {
 				m.Text = conversation.Excerpt(b.Text, RememberedText)
 			}
@@ -42,7 +42,7 @@ func (st *State) Apply(e conversation.Event) error {
 		st.applyMoved(b)
 	case conversation.MessageResolved:
 		if mt, _ := st.Message(b.Message); mt != nil {
-			mt.applyResolved(b)
+			applyResolved(st, mt, b)
 		}
 		if st.Agent.Outside() {
 			if st.EndedMessages == nil {

@@ -64,7 +64,7 @@ func (st *State) applyAccepted(e conversation.Event, t *Task, b conversation.Mes
 	if t != nil {
 		m := &Message{
 			ID: b.Message, Author: b.Author, Via: b.Via, Seq: e.Seq, At: e.At, Deferred: b.Deferred,
-			Text: conversation.Excerpt(b.Text, RememberedText), Words: receipts.OfMessage(b.Text), Files: b.Files,
+			Text: conversation.Excerpt(b.Text, RememberedText), Words: receipts.Of(b.Text, receipts.MessageWords), Files: b.Files,
 		}
 		if b.Deferred {
 			m.Text = b.Text

@@ -136,6 +136,11 @@ func (st *State) first(b conversation.StepStarted) (*Task, *Message) {
 func (st *State) applyCleared(seq conversation.Seq) {
 	st.Cleared = seq
 	st.Origin, st.Compacted, st.Ended = nil, nil, nil
+	if st.Heard != nil { // what ended tasks have said the model may say again
+		st.Heard.Answers = slices.DeleteFunc(slices.Clone(st.Heard.Answers), func(a answer) bool {
+			return !slices.ContainsFunc(st.Tasks, func(t *Task) bool { return t.N == a.Task })
+		})
+	}
 }
 
 func (st *State) applyCompacted(b conversation.ContextCompacted) {

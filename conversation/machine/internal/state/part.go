@@ -81,5 +81,6 @@ func (st *State) applyPart(e conversation.Event, t *Task, p conversation.Part, p
 		t.Cuts++
 		t.UnseenInput = true
 	}
+	t.noteShown(p)
 	t.noteUnnamed(e, p)
 }

@@ -55,6 +55,8 @@ type State struct {
 
 	LastParts listing.Parts `json:",omitempty"`
 
+	Heard *heard `json:",omitempty"` // nil: no message was answered by a text of its own
+
 	FreeSince time.Time // when a task last stopped being RUNNING
 	Final     *Final    `json:",omitempty"` // of a sub-session: how its only task ended
 
@@ -68,7 +70,7 @@ type State struct {
 
 // snapshotVersion changes with the meaning of state, and with each new field: a program that
 // does not know the field leaves it out of what it writes, and the log alone has it then.
-const snapshotVersion = 4
+const snapshotVersion = 5
 
 // Final says how the only task of a sub-session ended.
 type Final struct {
@@ -110,6 +112,7 @@ type Task struct {
 	Allowed       bool `json:",omitempty"`      // somebody has allowed or declined a call, or answered its tool; what became of it is a result
 
 	Nudges       int                    `json:",omitempty"`        // coverage nudges in the task's life
+	NudgeFailed  bool                   `json:",omitempty"`        // the model call of one has failed: there is no other
 	EmptyAnswers int                    `json:"Empties,omitempty"` // answers that said and asked for nothing since the task last read a message or an answer
 	Cuts         int                    `json:",omitempty"`        // answers in a row that ended at the limit of tokens, and are gone on with
 	Pieces       receipts.Words         `json:",omitempty"`        // of what they said: the last piece is tried with all before it
@@ -118,11 +121,15 @@ type Task struct {
 	Lease        *Lease                 `json:",omitempty"` // the last hand-out to an outside runtime; nil = none
 
 	// What a text that names no message is judged by (receipts.go).
-	Answered []answer               `json:",omitempty"` // the last parts that answered messages, oldest first
+	Shown    []Shown                `json:",omitempty"` // parts of which nobody knows yet whom they answer, oldest first
 	Unnamed  []Unnamed              `json:",omitempty"` // what the last answer said by respondToUser without a name
 	Saying   []uint32               `json:",omitempty"` // hashes of what the last answer says by respondToUser
 	About    conversation.MessageID `json:",omitempty"` // what the answered question was about that opened the last step
 	NextOf   conversation.MessageID `json:",omitempty"` // the same of the next step
+	Numbered int                    `json:",omitempty"` // messages that were read: the last one's number
+	Form     conversation.NudgeForm `json:",omitempty"` // of the nudge that the next step is opened by
+	Alone    conversation.MessageID `json:",omitempty"` // the message that the model is asked for alone, until it is resolved or another is read
+	Retold   receipts.Words         `json:",omitempty"` // what the model answered when it was asked for that message alone
 }
 
 // Order is why a QUEUED task goes before others. Stored in snapshots only.
@@ -153,7 +160,9 @@ type Message struct {
 	Text      string                  // whole for a kept reply, else at most RememberedText characters of it
 	Nudged    int                     `json:",omitempty"` // how often the model was reminded of it
 	Clarified bool                    `json:",omitempty"` // the model was asked whether it answers an open question
-	Words     receipts.Words          `json:",omitempty"` // its significant words
+	Closing   bool                    `json:",omitempty"` // the model was asked, by a closing nudge, what became of it
+	Number    int                     `json:",omitempty"` // by which the model may name it: from 1 in its task, as read; 0 = unread
+	Words     receipts.Words          `json:",omitempty"` // its words
 	Files     []attached.File         `json:",omitempty"` // until it is read
 }
 
@@ -170,6 +179,8 @@ type Step struct {
 	Moves      int       `json:",omitempty"`
 	Parked     bool      `json:",omitempty"` // stopped by a drain, not begun again
 	WrapUp     bool      `json:",omitempty"`
+
+	Form conversation.NudgeForm `json:",omitempty"` // of the nudge that opened it
 }
 
 // Name is the attempt that the step is at.

@@ -13,7 +13,12 @@ func (st *State) applyStepStarted(e conversation.Event, t *Task, b conversation.
 		return
 	}
 	if b.Attempt == 1 {
-		t.Step = &Step{N: b.Step, Attempt: 1, Seq: e.Seq, Read: b.Read, Agent: b.Agent, WrapUp: b.WrapUp, NotBefore: b.NotBefore}
+		t.Step = &Step{N: b.Step, Attempt: 1, Seq: e.Seq, Read: b.Read, Agent: b.Agent, WrapUp: b.WrapUp, NotBefore: b.NotBefore, Form: t.Form}
+		t.Form = conversation.NudgePlain
+		if m := t.Message(t.Alone); m != nil && len(b.Read) > 0 { // it is asked for once more
+			m.Nudged--
+			t.Alone, t.Retold = "", nil
+		}
 		t.forgetUnnamed()
 		if t.LastPart == nil || !t.LastPart.Cut {
 			t.Pieces = nil
@@ -32,6 +37,8 @@ func (st *State) applyStepStarted(e conversation.Event, t *Task, b conversation.
 			}
 			if inOrder || slices.Contains(b.Read[next:], m.ID) {
 				m.Read, m.ReadBy, m.Files = e.Seq, b.Step, nil
+				t.Numbered++
+				m.Number = t.Numbered
 			}
 		}
 		t.readFirst()
@@ -81,9 +88,17 @@ func (st *State) applyStepFinished(t *Task, b conversation.StepFinished) {
 	if t == nil {
 		return
 	}
+	form := conversation.NudgePlain
+	if t.Step != nil {
+		form = t.Step.Form
+		noteHabit(st, t.Step, b)
+	}
 	t.Step = nil
+	if form != conversation.NudgePlain && b.Outcome == conversation.StepError {
+		t.NudgeFailed = true
+	}
 	t.Interrupted = b.Outcome == conversation.StepUnknown && t.Cancelling == nil
-	t.noteSaying(b)
+	t.noteSaying(form, b)
 	if b.Stop != conversation.StopLength {
 		t.Cuts = 0
 	}
@@ -95,7 +110,7 @@ func (st *State) applyStepFinished(t *Task, b conversation.StepFinished) {
 			continue
 		}
 		empty = false
-		if item.Tool != conversation.ToolCover && slices.ContainsFunc(b.Results, func(r conversation.CallResult) bool { return r.ID == item.ID }) {
+		if item.Tool != conversation.ToolCover && !Quiet(form, item) && slices.ContainsFunc(b.Results, func(r conversation.CallResult) bool { return r.ID == item.ID }) {
 			t.UnseenResults = true
 		}
 	}

@@ -2805,6 +2805,7 @@ type CoverageNudge struct {
 	Messages      []string               `protobuf:"bytes,1,rep,name=messages,proto3" json:"messages,omitempty"`
 	Nudge         int64                  `protobuf:"varint,2,opt,name=nudge,proto3" json:"nudge,omitempty"`
 	Questions     []string               `protobuf:"bytes,3,rep,name=questions,proto3" json:"questions,omitempty"`
+	Form          uint32                 `protobuf:"varint,4,opt,name=form,proto3" json:"form,omitempty"` // NudgeForm
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2858,6 +2859,13 @@ func (x *CoverageNudge) GetQuestions() []string {
 		return x.Questions
 	}
 	return nil
+}
+
+func (x *CoverageNudge) GetForm() uint32 {
+	if x != nil {
+		return x.Form
+	}
+	return 0
 }
 
 type ContextCompacted struct {
@@ -3328,11 +3336,12 @@ const file_conversation_wire_events_proto_rawDesc = "" +
 	"delegation\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\rR\x06status\x12\x18\n" +
 	"\asummary\x18\x03 \x01(\tR\asummary\x12\x12\n" +
-	"\x04took\x18\x04 \x01(\x03R\x04took\"_\n" +
+	"\x04took\x18\x04 \x01(\x03R\x04took\"s\n" +
 	"\rCoverageNudge\x12\x1a\n" +
 	"\bmessages\x18\x01 \x03(\tR\bmessages\x12\x14\n" +
 	"\x05nudge\x18\x02 \x01(\x03R\x05nudge\x12\x1c\n" +
-	"\tquestions\x18\x03 \x03(\tR\tquestions\"\x88\x01\n" +
+	"\tquestions\x18\x03 \x03(\tR\tquestions\x12\x12\n" +
+	"\x04form\x18\x04 \x01(\rR\x04form\"\x88\x01\n" +
 	"\x10ContextCompacted\x12\x12\n" +
 	"\x04upto\x18\x01 \x01(\x04R\x04upto\x12#\n" +
 	"\rtokens_before\x18\x02 \x01(\x03R\ftokensBefore\x12!\n" +

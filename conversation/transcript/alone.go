@@ -1,0 +1,68 @@
+package transcript
+
+import (
+	"slices"
+
+	"parley/conversation"
+)
+
+// A task's model is asked for one message alone where nobody knows what its texts have
+// answered. It is shown the conversation as if that message was the only one that is open:
+// without the others, and without those texts. So what it says is its answer to that
+// message, whether it was shown before or not.
+
+// alone is what a task's requests leave out meanwhile.
+type alone struct {
+	hidden []conversation.MessageID // the open ones but that message
+	texts  []conversation.Seq       // the answers of which nobody knew then whom they answer
+}
+
+// askAlone begins to leave out, or goes on with another message.
+// Rule 8.12.
+func (t *Transcript) askAlone(task conversation.TaskID, m conversation.MessageID) {
+	a := t.alone[task]
+	if a == nil {
+		a = &alone{}
+		for _, s := range t.said[task] {
+			if !s.answers {
+				a.texts = append(a.texts, s.seq)
+			}
+		}
+		t.alone[task] = a
+	}
+	a.hidden = nil
+	for _, o := range t.open[task] {
+		if o.id != m {
+			a.hidden = append(a.hidden, o.id)
+		}
+	}
+}
+
+// leavesOut is true for an entry that a task's requests leave out. calls are those of the
+// last answer that was left out: their results go with it.
+func (a *alone) leavesOut(e *conversation.Entry, tr *trace, calls map[string]bool) bool {
+	if e.Role == conversation.RoleTool {
+		return calls[e.CallID]
+	}
+	clear(calls)
+	switch {
+	case e.Message != "":
+		return slices.Contains(a.hidden, e.Message)
+	case len(e.Nudge) > 0:
+		return len(e.Nudge) > 1 || slices.Contains(a.hidden, e.Nudge[0])
+	case e.Role == conversation.RoleUser:
+		return tr.note
+	case !slices.Contains(a.texts, tr.seq):
+		return false
+	}
+	for _, item := range e.Items {
+		if item.Kind == conversation.ItemCall && item.Tool != conversation.ToolRespond && item.Tool != conversation.ToolCover {
+			clear(calls)
+			return false // a word on the way
+		}
+		if item.Kind == conversation.ItemCall {
+			calls[item.ID] = true
+		}
+	}
+	return true
+}
