@@ -162,10 +162,10 @@ bench-start: ## how long starts take with SESSIONS (100000) sessions on the disk
 receipts: ## the rules alone: how many receipts are true in everyday conversations, for nine kinds of model (CONVERSATIONS=… SEED=…)
 	@$(GO) test ./conversation/machine -run '^TestEverydayReceipts$$' -count=1 -v -receipts.conversations=$(or $(CONVERSATIONS),10000) -receipts.seed=$(or $(SEED),2000000) | grep "|\|conversations\|seed"
 
-model-receipts: ## a real model: how many of its receipts are true (CONFIG=config.toml MODEL=…; without: the scripted one)
+model-receipts: ## a real model: how many of its receipts are true (CONFIG=config.toml MODEL=… EVERYDAY=24 SEED=…; without: the scripted one)
 	@mkdir -p bin
 	$(GO) build -o bin/ ./cmd/...
-	./bin/parley-bench receipts --server ./bin/parley $(if $(CONFIG),--config $(CONFIG)) $(if $(MODEL),--model $(MODEL))
+	./bin/parley-bench receipts --server ./bin/parley $(if $(CONFIG),--config $(CONFIG)) $(if $(MODEL),--model $(MODEL)) $(if $(EVERYDAY),--everyday $(EVERYDAY)) $(if $(SEED),--seed $(SEED))
 
 shape: ## packages with lines, exported names, largest type, layers and comments
 	@$(GO) test ./cmd/parley -run TestHouseShape -count=1 -v -shape | grep "^|"

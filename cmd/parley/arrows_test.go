@@ -246,7 +246,7 @@ var arrows = map[string][]string{
 	"cmd/parley-bench/internal/nodes":    {"cmd/parley-bench/internal/checker", "cmd/parley-bench/internal/load", "persistence/postgres/pgtest", "cmd/parley-bench/internal/report"},
 	"cmd/parley-bench/internal/peers":    {"cmd/parley-bench/internal/load", "cmd/parley-bench/internal/cputime"},
 	"cmd/parley-bench/internal/scaling":  {},
-	"cmd/parley-bench/internal/receipts": {"cmd/parley-bench/internal/load"},
+	"cmd/parley-bench/internal/receipts": {"cmd/parley-bench/internal/load", "conversation/machine/machinetest/everyday"},
 
 	"cmd/parley-mutants": {}, // it knows the code as text
 

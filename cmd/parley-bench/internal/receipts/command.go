@@ -24,8 +24,9 @@ type Receipts struct {
 	Model       string        `help:"The block [models.NAME] of the configuration (default: its model.default)." placeholder:"NAME"`
 	URL         string        `name:"url" help:"A server that runs already, in place of one that is started." placeholder:"http://127.0.0.1:8080"`
 	StandIn     string        `help:"Start a chat model made of rules in this process, and judge that: ${enum}." enum:",careful,plain,repeats,sentence" default:""`
+	Everyday    int           `help:"Everyday conversations, each in three settings; 0 for none." default:"24"`
 	Only        string        `help:"Only conversations whose name contains this." placeholder:"TEXT"`
-	Seed        uint64        `help:"Of the random moments." default:"1"`
+	Seed        uint64        `help:"Of the random moments, and of which everyday conversations are held." default:"1"`
 	Runs        int           `help:"How often each conversation is held, each time with another seed." default:"1"`
 	Parallel    int           `help:"Conversations at once." default:"4"`
 	Timeout     time.Duration `help:"Of one conversation; what is open then counts as unanswered." default:"3m"`
@@ -73,11 +74,16 @@ func (r *Receipts) judge(ctx context.Context, progress io.Writer) (*report, erro
 		return nil, err
 	}
 	talks = slices.DeleteFunc(talks, func(t talk) bool { return !strings.Contains(t.Name, r.Only) })
+	more, err := everydayTalks(max(0, r.Everyday), r.Seed, r.Only)
+	if err != nil {
+		return nil, err
+	}
+	talks = append(talks, more...)
 	if r.Timeout <= 0 || r.MinTrue < 0 || r.MinTrue > 100 || r.PriceIn < 0 || r.PriceCached < 0 || r.PriceOut < 0 {
 		return nil, fmt.Errorf("--timeout %s must be more than 0, --min-true %g from 0 to 100, and no price less than 0", r.Timeout, r.MinTrue)
 	}
-	if len(talks) == 0 || r.Runs < 1 || r.Parallel < 1 {
-		return nil, fmt.Errorf("there is nothing to do: %d conversations %q, --runs %d, --parallel %d", len(talks), r.Only, r.Runs, r.Parallel)
+	if len(talks) == 0 || r.Everyday < 0 || r.Runs < 1 || r.Parallel < 1 {
+		return nil, fmt.Errorf("there is nothing to do: %d conversations %q, --everyday %d, --runs %d, --parallel %d", len(talks), r.Only, r.Everyday, r.Runs, r.Parallel)
 	}
 	server, stop, err := r.serve(talks)
 	if err != nil {
@@ -122,6 +128,7 @@ func (r *Receipts) judge(ctx context.Context, progress io.Writer) (*report, erro
 			result.Total.add(all[i].counts)
 		}
 	}
+	result.Everyday = result.everyday()
 	result.Elapsed = time.Since(began).Seconds()
 	if server.Log != nil && result.Total.Failed+result.Total.Unanswered > 0 {
 		fmt.Fprintf(progress, "the server's log:\n%s", server.Log)

@@ -29,6 +29,7 @@ type event struct {
 		Outcome     string
 		Model       string
 		Usage       *usage
+		Step        int
 	}
 }
 
@@ -52,6 +53,8 @@ type part struct {
 	Task  string
 	Index int
 	Text  string
+
+	nudged bool // said in a step that a nudge opened
 }
 
 // message is what became of one message.
@@ -71,6 +74,12 @@ type question struct {
 	approval bool // of a call: yes or no
 }
 
+// step is one of a task.
+type step struct {
+	number int  // 0 = it has not begun
+	nudge  bool // it was opened by one
+}
+
 // history is what the events of a session have said.
 type history struct {
 	events   int
@@ -83,6 +92,8 @@ type history struct {
 	running  map[string]bool // tasks with an open step
 	asked    int             // model calls, repeated ones too
 	nudged   int             // messages that were nudged for
+	nudges   int             // steps that were opened for it
+	steps    map[string]step // the last one of each task
 	failed   int             // steps that came to nothing
 	used     usage
 	children []string // sub-sessions
@@ -90,7 +101,7 @@ type history struct {
 }
 
 func newHistory() *history {
-	return &history{tasks: map[string]string{}, messages: map[string]*message{}, byClient: map[string]*message{}, calls: map[string]bool{}, running: map[string]bool{}}
+	return &history{tasks: map[string]string{}, messages: map[string]*message{}, byClient: map[string]*message{}, calls: map[string]bool{}, running: map[string]bool{}, steps: map[string]step{}}
 }
 
 // add reads one durable event.
@@ -117,7 +128,7 @@ func (h *history) add(raw []byte) error {
 		}
 	case "partial_response", "response":
 		if !d.Promoted && d.Part != nil {
-			h.parts = append(h.parts, part{Task: e.Task, Index: *d.Part, Text: d.Text})
+			h.parts = append(h.parts, part{Task: e.Task, Index: *d.Part, Text: d.Text, nudged: h.steps[e.Task].nudge})
 		}
 	case "task_status":
 		h.tasks[e.Task] = d.NewStatus
@@ -127,6 +138,8 @@ func (h *history) add(raw []byte) error {
 		h.open = slices.DeleteFunc(h.open, func(q question) bool { return q.id == d.Question })
 	case "coverage_nudge":
 		h.nudged += len(d.Messages)
+		h.nudges++
+		h.steps[e.Task] = step{nudge: true} // the next one
 	case "delegation_started":
 		h.calls[d.Delegation] = true
 		h.children = append(h.children, d.Session)
@@ -138,6 +151,9 @@ func (h *history) add(raw []byte) error {
 		delete(h.calls, d.Call)
 	case "step_started":
 		h.asked++
+		if s := h.steps[e.Task]; s.number != d.Step { // else it is another attempt
+			h.steps[e.Task] = step{d.Step, s.nudge && s.number == 0}
+		}
 		h.running[e.Task] = true
 		h.use(d.Usage) // of the attempt that failed
 	case "step_finished":

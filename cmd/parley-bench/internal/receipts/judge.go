@@ -3,6 +3,7 @@ package receipts
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -16,6 +17,8 @@ const (
 	verdictUnanswered verdict = "unanswered" // and so it was
 	verdictFailed     verdict = "failed"     // the task ended in an error, or was cancelled
 	verdictOpen       verdict = "open"       // nothing became of it within the time
+	verdictNeither    verdict = "neither"    // merged or dismissed, where that is as good as an answer
+	verdictUnjudged   verdict = "not judged" // its answer has nothing of its own: a bare "Yes."
 )
 
 // judged is one message with what became of it.
@@ -65,13 +68,20 @@ func (p *play) judgeMessage(n int, said *turn, gone bool) judged {
 		return j
 	}
 	j.Verdict, j.Why = verdictTrue, ""
+	switch {
+	case p.Everyday == nil || m.how == "failed" || m.how == "cancelled":
+	case p.Everyday.loose() && (m.how == merged || m.how == dismissed):
+		return wrong(verdictNeither, "it is %s", m.how)
+	case !said.truth.judged:
+		return wrong(verdictUnjudged, "the answer has nothing of its own")
+	}
 	switch m.how {
 	case withdrawn:
 		if !gone {
 			return wrong(verdictFalse, "nobody has withdrawn it")
 		}
 	case unanswered:
-		if len(said.Words) > 0 && p.anyPart(said) {
+		if !said.unknown() && p.anyPart(said) {
 			return wrong(verdictMissed, "a part has the answer")
 		}
 		return wrong(verdictUnanswered, "no part has the answer")
@@ -114,14 +124,14 @@ func (p *play) taken(j judged, said *turn) judged {
 
 // anyPart is true if a part holds the ground truth of a turn, if it has one.
 func (p *play) anyPart(t *turn) bool {
-	return len(t.Words) == 0 || slices.ContainsFunc(p.history.parts, func(x part) bool { return t.answeredBy(x.Text) })
+	return t.unknown() || slices.ContainsFunc(p.history.parts, func(x part) bool { return t.answeredBy(x.Text) })
 }
 
 // others says which other turns a text answers: then it is the receipt that errs, and
 // not the model.
 func (p *play) others(n int, text string) string {
 	for i := range p.Turns {
-		if t := &p.Turns[i]; i != n && len(t.Words) > 0 && t.answeredBy(text) {
+		if t := &p.Turns[i]; i != n && !t.unknown() && t.answeredBy(text) {
 			return fmt.Sprintf(", it answers turn %d", i+1)
 		}
 	}
@@ -129,6 +139,9 @@ func (p *play) others(n int, text string) string {
 }
 
 func wanted(t *turn) string {
+	if t.truth != nil {
+		return strconv.Quote(t.truth.answer)
+	}
 	var all []string
 	for _, oneOf := range t.Words {
 		all = append(all, strings.Join(oneOf, " or "))
@@ -156,4 +169,41 @@ func (p *play) joined() int {
 		}
 	}
 	return several
+}
+
+// twice counts the parts of an everyday conversation that say nothing but what their
+// task has said before.
+func (p *play) twice() (n int) {
+	type told struct {
+		task string
+		turn int
+	}
+	before := map[told]bool{}
+	for _, part := range p.history.parts {
+		tells, news := 0, 0
+		for i := range p.Turns {
+			if t := &p.Turns[i]; t.truth != nil && t.truth.judged && t.truth.in(part.Text) {
+				tells++
+				if at := (told{part.Task, i}); !before[at] {
+					before[at] = true
+					news++
+				}
+			}
+		}
+		if tells > 0 && news == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// odd counts the parts of an everyday conversation that answer nothing, in steps that a
+// nudge opened: "I have already answered that."
+func (p *play) odd() (n int) {
+	for _, part := range p.history.parts {
+		if part.nudged && !slices.ContainsFunc(p.Turns, func(t turn) bool { return t.truth == nil || t.truth.resembles(part.Text) }) {
+			n++
+		}
+	}
+	return n
 }

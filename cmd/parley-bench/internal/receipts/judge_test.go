@@ -41,7 +41,7 @@ func TestConversations(t *testing.T) {
 			}
 		}
 	}
-	if len(talks) < 23 {
+	if len(talks) < 18 {
 		t.Errorf("there are %d conversations", len(talks))
 	}
 }
@@ -114,10 +114,10 @@ func TestJudge(t *testing.T) {
 		why   string
 	}{
 		{"answered", []turn{peru}, message{how: answered, task: "t1"}, []part{lima}, verdictTrue, ""},
-		{"answered by another part", []turn{peru}, message{how: answered, task: "t1", part: 1}, []part{lima, {"t1", 1, "Hello."}}, verdictFalse, "does not have Lima"},
+		{"answered by another part", []turn{peru}, message{how: answered, task: "t1", part: 1}, []part{lima, {Task: "t1", Index: 1, Text: "Hello."}}, verdictFalse, "does not have Lima"},
 		{"by the same part of another task", []turn{peru}, message{how: answered, task: "t2"}, []part{lima}, verdictFalse, "is not there"},
-		{"by the answer to another", []turn{peru, {Say: "Gold?", Words: [][]string{{"Au"}}}}, message{how: answered, task: "t1"}, []part{{"t1", 0, "Au"}}, verdictFalse, "answers turn 2"},
-		{"unanswered", []turn{peru}, message{how: unanswered, part: -1}, []part{{"t1", 0, "Hello."}}, verdictUnanswered, ""},
+		{"by the answer to another", []turn{peru, {Say: "Gold?", Words: [][]string{{"Au"}}}}, message{how: answered, task: "t1"}, []part{{Task: "t1", Text: "Au"}}, verdictFalse, "answers turn 2"},
+		{"unanswered", []turn{peru}, message{how: unanswered, part: -1}, []part{{Task: "t1", Text: "Hello."}}, verdictUnanswered, ""},
 		{"missed", []turn{peru}, message{how: unanswered, part: -1}, []part{lima}, verdictMissed, ""},
 		{"merged", []turn{change}, message{how: merged, part: -1}, []part{lima}, verdictTrue, ""},
 		{"merged, and nothing was done", []turn{change}, message{how: merged, part: -1}, nil, verdictFalse, "no part has LIMA"},
@@ -144,6 +144,35 @@ func TestJudge(t *testing.T) {
 			}
 		})
 	}
+	t.Run("everyday", func(t *testing.T) {
+		for _, c := range []struct {
+			first string
+			turn  int // from 0
+			got   message
+			says  string
+			want  verdict
+		}{
+			{"Is order 17 shipped?", 0, message{how: answered}, "Yes, order 17 is.", verdictTrue},
+			{"Is order 17 shipped?", 1, message{how: answered}, "Yes, order 17 is.", verdictFalse},
+			{"Is order 17 shipped?", 1, message{how: unanswered, part: -1}, "Both 17 and 18 are.", verdictMissed},
+			{"Is order 17 shipped?", 1, message{how: unanswered, part: -1}, "Order 17 is.", verdictUnanswered},
+			{"Is order 17 shipped?", 1, message{how: merged, part: -1}, "Both 17 and 18 are.", verdictFalse},
+			{"Book a table for four at eight", 1, message{how: merged, part: -1}, "At nine.", verdictNeither},
+			{"Where did I park?", 1, message{how: dismissed, part: -1}, "On level 3.", verdictNeither},
+			{"Where did I park?", 1, message{how: unanswered, part: -1}, "On level 3.", verdictUnanswered},
+			{"Is there a direct bus to the airport?", 1, message{how: dismissed, part: -1}, "", verdictNeither},
+			{"Is there a direct bus to the airport?", 1, message{how: answered}, "No problem.", verdictUnjudged},
+			{"Is there a direct bus to the airport?", 1, message{how: "failed", part: -1}, "", verdictFailed},
+		} {
+			p := everydayPlay(t, c.first)
+			c.got.resolved, c.got.task = true, "t1"
+			p.history.byClient[clientID(c.turn)] = &c.got
+			p.history.parts = []part{{Task: "t1", Text: c.says}}
+			if j := p.judge()[c.turn]; j.Verdict != c.want {
+				t.Errorf("%q, turn %d is %s by %q: %s (%s), want %s", c.first, c.turn+1, c.got.how, c.says, j.Verdict, j.Why, c.want)
+			}
+		}
+	})
 	t.Run("a change that was refused", func(t *testing.T) {
 		p := &play{talk: &talk{Turns: []turn{peru, {Edit: 1, Say: "Gold?", Words: [][]string{{"Au"}}}}}, history: newHistory(), refused: map[int]bool{1: true}, next: 2}
 		p.history.byClient[clientID(0)] = &message{resolved: true, how: answered, task: "t1"}
@@ -167,4 +196,39 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%d parts answer several messages", p.joined())
 		}
 	})
+}
+
+func everydayPlay(t *testing.T, first string) *play {
+	t.Helper()
+	one := played(talkThatBegins(t, first), steer)[0]
+	return &play{talk: &one, history: newHistory(), refused: map[int]bool{}, next: len(one.Turns)}
+}
+
+// What a user sees twice, and what answers nothing.
+func TestTwiceAndOdd(t *testing.T) {
+	p := everydayPlay(t, "Is order 17 shipped?")
+	for _, line := range []string{
+		`{"type":"step_started","task":"t1","data":{"step":1}}`,
+		`{"type":"partial_response","task":"t1","data":{"part":0,"text":"Order 17 is shipped."}}`,
+		`{"type":"partial_response","task":"t1","data":{"part":1,"text":"One moment."}}`, // odd in a nudged step alone
+		`{"type":"partial_response","task":"t1","data":{"part":2,"text":"Orders 17 and 18 are shipped."}}`,
+		`{"type":"coverage_nudge","task":"t1","data":{"messages":["m1","m2"]}}`,
+		`{"type":"step_started","task":"t2","data":{"step":1}}`,
+		`{"type":"partial_response","task":"t2","data":{"part":0,"text":"Hello."}}`, // of another task
+		`{"type":"step_started","task":"t1","data":{"step":2}}`,
+		`{"type":"step_started","task":"t1","data":{"step":2}}`, // another attempt
+		`{"type":"partial_response","task":"t1","data":{"part":3,"text":"Order 18 is shipped."}}`,
+		`{"type":"partial_response","task":"t1","data":{"part":4,"text":"I said that above."}}`,
+		`{"type":"response","task":"t1","data":{"part":4,"text":"I said that above.","promoted":true}}`,
+		`{"type":"step_started","task":"t1","data":{"step":3}}`,
+		`{"type":"partial_response","task":"t1","data":{"part":5,"text":"Anything else?"}}`,
+		`{"type":"partial_response","task":"t2","data":{"part":1,"text":"Order 18 is shipped."}}`,
+	} {
+		if err := p.history.add([]byte(line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if twice, odd := p.twice(), p.odd(); twice != 1 || odd != 1 || p.history.nudges != 1 || p.history.nudged != 2 {
+		t.Errorf("%d parts twice, %d odd, %d nudged steps for %d messages", twice, odd, p.history.nudges, p.history.nudged)
+	}
 }

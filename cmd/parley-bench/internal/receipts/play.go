@@ -162,7 +162,11 @@ func (p *play) turn() error {
 		}
 		return p.command("edit", fields("message", m.id, "text", p.text(t)), note)
 	}
-	return p.say("send", fields("client_msg_id", clientID(n), "text", p.text(t)), clientID(n))
+	message := []string{"client_msg_id", clientID(n), "text", p.text(t)}
+	if p.Mode != "" {
+		message = append(message, "mode", p.Mode)
+	}
+	return p.say("send", fields(message...), clientID(n))
 }
 
 // text is what a turn says to this server's model.
@@ -258,11 +262,19 @@ func (p *play) abandon(s *load.Server) {
 
 // begin opens the session and follows it.
 func (p *play) begin() error {
-	create := "{}"
-	if p.Agent != "" {
-		create = fields("agent", p.Agent)
+	var create struct {
+		Agent  string            `json:"agent,omitempty"`
+		Policy map[string]string `json:"policy,omitempty"`
 	}
-	data, err := p.conn.Ask("create", "", create)
+	create.Agent = p.Agent
+	if p.Instructions != "" {
+		create.Policy = map[string]string{"instructions": p.Instructions}
+	}
+	wanted, err := json.Marshal(create)
+	if err != nil {
+		return err
+	}
+	data, err := p.conn.Ask("create", "", string(wanted))
 	if err != nil {
 		return fmt.Errorf("create: %w", err)
 	}

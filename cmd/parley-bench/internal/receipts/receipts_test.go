@@ -63,7 +63,7 @@ func TestReceipts(t *testing.T) {
 	} {
 		t.Run(good.name, func(t *testing.T) {
 			r := hold(t, good.Receipts)
-			if r.Model != good.model || len(r.Conversations) < 23 {
+			if r.Model != good.model || len(r.Conversations) < 18 {
 				t.Errorf("%d conversations with %q", len(r.Conversations), r.Model)
 			}
 			if r.Total.True != r.Total.Messages || r.Total.Nudged > 0 || r.Total.Joined > 0 {
@@ -119,14 +119,14 @@ func TestFlags(t *testing.T) {
 		if r.URL == "" && r.Server == "" {
 			r.Server = program
 		}
-		r.Only, r.Parallel, r.Timeout = "two at once", 2, time.Minute
+		r.Only, r.Parallel, r.Timeout = "Arabic", 2, time.Minute
 		var out strings.Builder
 		err := r.run(t.Context(), &out, io.Discard)
 		return out.String(), err
 	}
 	t.Run("price, two runs", func(t *testing.T) {
 		out, err := run(Receipts{Runs: 2, PriceIn: 1000, PriceOut: 1000, MinTrue: 100})
-		if err != nil || !strings.Contains(out, "| two at once | 4 | 4 | 0 | 4 | 0 (0) |") || !strings.Contains(out, "| cost |") || strings.Contains(out, " 0.0000 |") {
+		if err != nil || !strings.Contains(out, "| Arabic | 4 | 4 | 0 | 4 | 0 (0) |") || !strings.Contains(out, "| cost |") || strings.Contains(out, " 0.0000 |") {
 			t.Errorf("error %v:\n%s", err, out)
 		}
 	})
@@ -178,6 +178,7 @@ func TestFlags(t *testing.T) {
 		"it ended and said no address":           {Runs: 1, Server: silent},
 		"--url: ":                                {Runs: 1, URL: "http://127.0.0.1:1"},
 		"there is nothing to do":                 {Runs: 0},
+		"--everyday -1":                          {Runs: 1, Everyday: -1},
 	} {
 		if _, err := run(r); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("want %q, got %v", name, err)

@@ -32,6 +32,9 @@ const oneSentence = "I have taken care of it."
 // moment at which a delegation runs.
 const delegateTime = 300 * time.Millisecond
 
+// thinkTime is how long it thinks about an everyday question: the next one may come.
+const thinkTime = 50 * time.Millisecond
+
 // startStandIn serves on a port of the loopback until end is called.
 func startStandIn(kind string, talks []talk) (address string, end func(), err error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -41,6 +44,9 @@ func startStandIn(kind string, talks []talk) (address string, end func(), err er
 	s := &standIn{kind: kind, programs: map[string]string{}}
 	for _, t := range talks {
 		for _, u := range t.Turns {
+			if u.truth != nil {
+				continue // it has to read that in its instructions
+			}
 			s.programs[u.Say] = u.Play
 		}
 	}
@@ -132,6 +138,9 @@ func (s *standIn) ServeHTTP(w http.ResponseWriter, asked *http.Request) {
 		return
 	}
 	c := read(&r, s.programs)
+	if c.facts && !passes(asked, thinkTime) {
+		return
+	}
 	answer := chatMessage{Role: "assistant"}
 	switch {
 	case s.kind == sentence:
@@ -139,11 +148,7 @@ func (s *standIn) ServeHTTP(w http.ResponseWriter, asked *http.Request) {
 	case s.kind == repeats:
 		answer.Content = c.first()
 	case c.delegated:
-		timer := time.NewTimer(delegateTime)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-asked.Context().Done():
+		if !passes(asked, delegateTime) {
 			return
 		}
 		answer.Content = "Done: " + strings.Join(c.users, " ")
@@ -152,6 +157,18 @@ func (s *standIn) ServeHTTP(w http.ResponseWriter, asked *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	_, _ = io.WriteString(w, stream(answer, len(body), s.cached(string(body))))
+}
+
+// passes waits, unless the server gives up before.
+func passes(asked *http.Request, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-asked.Context().Done():
+		return false
+	}
 }
 
 // stream writes an answer as providers do, with one token for four bytes.
@@ -173,6 +190,7 @@ func stream(answer chatMessage, asked, cached int) string {
 // reading is what a request says about the conversation.
 type reading struct {
 	programs  map[string]string
+	facts     bool              // the programs are those of its instructions
 	delegated bool              // it is asked as a delegate
 	users     []string          // what users said
 	results   map[string]string // of calls, by id
@@ -210,6 +228,10 @@ func read(r *chatRequest, programs map[string]string) *reading {
 	}
 	for _, m := range r.Messages {
 		switch m.Role {
+		case "system":
+			if facts := factsIn(m.Content); facts != nil {
+				c.programs, c.facts = facts, true
+			}
 		case "user":
 			if done := isFinished.FindStringSubmatch(m.Content); done != nil {
 				c.finished[done[1]] = done[2]

@@ -22,6 +22,10 @@ type talk struct {
 	Reply string `toml:"reply"` // to questions that no turn waits for
 	Rules bool   `toml:"rules"` // the scripted model's own rules answer its texts
 	Turns []turn `toml:"turn"`
+
+	Instructions string        `toml:"-"` // of the session
+	Mode         string        `toml:"-"` // of its messages; "" = the server's default
+	Everyday     *everydayTalk `toml:"-"` // nil = it is none
 }
 
 // turn is what a user does at one moment.
@@ -33,6 +37,7 @@ type turn struct {
 	Want     []string   `toml:"want"`     // what may become of the message
 	Words    [][]string `toml:"words"`    // of each list one must be in the answer
 	Play     string     `toml:"play"`     // what a good model does with it, as directives
+	truth    *truth     // in place of words: of an everyday conversation
 }
 
 // The moments of a turn.
@@ -111,8 +116,14 @@ func (t *turn) complete(n int, before []turn) error {
 	return nil
 }
 
+// unknown is true if the turn has no ground truth.
+func (t *turn) unknown() bool { return len(t.Words) == 0 && t.truth == nil }
+
 // answeredBy is true if a text holds the ground truth of the turn.
 func (t *turn) answeredBy(text string) bool {
+	if t.truth != nil {
+		return t.truth.in(text)
+	}
 	for _, oneOf := range t.Words {
 		if !slices.ContainsFunc(oneOf, func(word string) bool { return holds(text, word) }) {
 			return false
