@@ -131,8 +131,8 @@ type Request struct {
 	Open     []OpenMessage // messages that the task has read and that are not resolved
 	Running  []RunningCall // calls without a result yet, oldest first
 	Tools    []ToolSpec
-	// Forbidden are, in a wrap-up, the tools of the steps before, which this one may not
-	// call: for wires that refuse a transcript with calls whose tools are not described.
+	// Forbidden are, in a step with fewer tools (a wrap-up, a nudge), those of the steps
+	// before, which this one may not call: for wires that refuse a transcript with calls whose tools are not described.
 	Forbidden []ToolSpec
 	// File reads what is attached to an entry; nil = nothing can be read.
 	File func(ctx context.Context, f attached.File) ([]byte, error)

@@ -74,9 +74,8 @@ func TestEverydayTalks(t *testing.T) {
 }
 
 // Everyday conversations with the real program. A model that answers each message in
-// plain text, as its instructions say, has no false `answered`, and all its receipts are
-// true where it reads one message at a time; one that has one sentence for everything has
-// no true one.
+// plain text has true receipts only, and is reminded of nothing, however the messages are
+// sent; one that has one sentence for everything has no true one.
 func TestEveryday(t *testing.T) {
 	hold := func(t *testing.T, r Receipts) (of map[string]counts, table string) {
 		t.Helper()
@@ -102,13 +101,10 @@ func TestEveryday(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			of, shown := hold(t, r)
-			for _, setting := range []string{queue, several} {
-				if n := of[setting]; n.True+n.Unjudged+n.Neither != n.Messages || n.Nudges+n.Twice+n.Odd > 0 {
+			for _, setting := range []string{steer, queue, several} {
+				if n := of[setting]; n.True == 0 || n.True+n.Unjudged+n.Neither != n.Messages || n.Nudges+n.Twice+n.Odd > 0 {
 					t.Errorf("%s: not all is true, or something was nudged for", setting)
 				}
-			}
-			if n := of[total]; n.False > 0 || n.True == 0 {
-				t.Error("something is called answered that is not")
 			}
 			t.Log(shown)
 		})

@@ -120,6 +120,7 @@ type chatCall struct {
 
 type chatRequest struct {
 	Messages []chatMessage `json:"messages"`
+	Choice   string        `json:"tool_choice"`
 	Tools    []struct {
 		Function struct {
 			Name string `json:"name"`
@@ -152,6 +153,8 @@ func (s *standIn) ServeHTTP(w http.ResponseWriter, asked *http.Request) {
 			return
 		}
 		answer.Content = "Done: " + strings.Join(c.users, " ")
+	case r.Choice == "required":
+		answer.ToolCalls = c.closing()
 	default:
 		answer.Content, answer.ToolCalls = c.answer(s.kind == plain)
 	}
@@ -197,7 +200,11 @@ type reading struct {
 	finished  map[string]string // of delegations, by id
 	question  string            // the text of the last one
 	open      []openMessage
+	said      []saidText // what the engine says was said, where it asks what became of messages
 }
+
+// saidText is a text that was shown, with its number.
+type saidText struct{ part, text string }
 
 // openMessage is a message that nobody has answered yet.
 type openMessage struct {
@@ -207,11 +214,15 @@ type openMessage struct {
 
 var (
 	noteEntry  = regexp.MustCompile(`\[(\d+)\] ("(?:[^"\\]|\\.)*")`)
+	saidEntry  = regexp.MustCompile(`\((\d+)\) ("(?:[^"\\]|\\.)*")`)
 	started    = regexp.MustCompile(`^delegation (\S+) \(`)
 	isFinished = regexp.MustCompile(`(?s)^\[delegation (\S+) \([^)]*\) finished: (.*)\]$`)
 )
 
-const noteHead = "Open messages:"
+const (
+	noteHead     = "Open messages:"
+	reminderHead = "[reminder: "
+)
 
 // read finds in a request what a model must know.
 func read(r *chatRequest, programs map[string]string) *reading {
@@ -221,12 +232,16 @@ func read(r *chatRequest, programs map[string]string) *reading {
 			c.delegated = false
 		}
 	}
-	last := &r.Messages[len(r.Messages)-1]
+	last := r.Messages[len(r.Messages)-1]
 	note := ""
-	if i := strings.LastIndex(last.Content, noteHead); i >= 0 && last.Role != "assistant" {
-		last.Content, note = strings.TrimSpace(last.Content[:i]), last.Content[i:]
+	for _, head := range []string{noteHead, reminderHead} { // a reminder has the last word
+		if i := strings.LastIndex(last.Content, head); i >= 0 && last.Role != "assistant" {
+			note = last.Content[i:]
+		}
 	}
-	for _, m := range r.Messages {
+	for i := range r.Messages {
+		m := &r.Messages[i]
+		m.Content = withoutNotes(m.Role, m.Content)
 		switch m.Role {
 		case "system":
 			if facts := factsIn(m.Content); facts != nil {
@@ -256,10 +271,48 @@ func read(r *chatRequest, programs map[string]string) *reading {
 		}
 		c.open = append(c.open, openMessage{entry[1], c.whole(strings.TrimSuffix(quote, "…"))})
 	}
+	for _, entry := range saidEntry.FindAllStringSubmatch(note, -1) {
+		if quote, err := strconv.Unquote(entry[2]); err == nil {
+			c.said = append(c.said, saidText{entry[1], quote})
+		}
+	}
 	if note == "" && last.Role == "user" && len(c.users) > 0 {
 		c.open = []openMessage{{"1", c.users[len(c.users)-1]}} // the note is left out where it says nothing more
 	}
 	return c
+}
+
+// withoutNotes is what a user has said, or a tool has given, without the engine's own words.
+func withoutNotes(role, content string) string {
+	if role != "user" && role != "tool" {
+		return content
+	}
+	var said []string
+	for _, block := range strings.Split(content, "\n\n") {
+		if !strings.HasPrefix(block, noteHead) && !strings.HasPrefix(block, reminderHead) {
+			said = append(said, block)
+		}
+	}
+	return strings.Join(said, "\n\n")
+}
+
+// closing says of each open message which text has answered it, or that none has.
+func (c *reading) closing() (calls []chatCall) {
+	for _, m := range c.open {
+		args := map[string]any{"messageId": m.ordinal, "as": "open"}
+		for line := range strings.Lines(c.programs[m.text]) {
+			answer, says := strings.CutPrefix(strings.TrimSpace(line), "/say ")
+			for _, s := range c.said {
+				if says && strings.Contains(s.text, answer) {
+					args["as"], args["part"] = "answered", s.part
+				}
+			}
+		}
+		call := c.call(m, "closing", "coverMessage", args)
+		call.Index = len(calls)
+		calls = append(calls, call)
+	}
+	return calls
 }
 
 // whole is the newest message that begins so.
