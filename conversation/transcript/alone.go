@@ -13,6 +13,7 @@ import (
 
 // alone is what a task's requests leave out meanwhile.
 type alone struct {
+	asked  conversation.MessageID   // "" = it is resolved, or others are asked about: nothing is left out
 	hidden []conversation.MessageID // the open ones but that message
 	texts  []conversation.Seq       // the answers of which nobody knew then whom they answer
 }
@@ -30,11 +31,26 @@ func (t *Transcript) askAlone(task conversation.TaskID, m conversation.MessageID
 		}
 		t.alone[task] = a
 	}
-	a.hidden = nil
+	a.asked, a.hidden = m, nil
 	for _, o := range t.open[task] {
 		if o.id != m {
 			a.hidden = append(a.hidden, o.id)
 		}
+	}
+}
+
+// askedAlone is what the requests of a task leave out now; nil = nothing.
+func (t *Transcript) askedAlone(task conversation.TaskID) *alone {
+	if a := t.alone[task]; a != nil && a.asked != "" {
+		return a
+	}
+	return nil
+}
+
+// endAlone shows all again, until the next message is asked for alone.
+func (t *Transcript) endAlone(task conversation.TaskID) {
+	if a := t.alone[task]; a != nil {
+		a.asked = ""
 	}
 }
 

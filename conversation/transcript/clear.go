@@ -66,7 +66,7 @@ func (t *Transcript) hides(i int, task conversation.TaskID) bool {
 // are none.
 func (t *Transcript) visible(task conversation.TaskID) (tokens int, hidden []bool) {
 	tokens = t.Size()
-	apart, calls := t.alone[task], map[string]bool(nil)
+	apart, calls := t.askedAlone(task), map[string]bool(nil)
 	if apart != nil {
 		calls = map[string]bool{}
 	}

@@ -53,6 +53,7 @@ func (t *Transcript) attribute(task conversation.TaskID, part *conversation.Part
 
 // nudged notes what a nudge says, for the step that it opens.
 func (t *Transcript) nudged(task conversation.TaskID, b conversation.CoverageNudge) {
+	t.endAlone(task)
 	e := conversation.Entry{Role: conversation.RoleUser, Task: task, Nudge: b.Messages}
 	switch b.Form {
 	case conversation.NudgeJudged:
@@ -185,7 +186,7 @@ func commonPrefix(a, b string) int {
 func (t *Transcript) note(task conversation.TaskID, step conversation.StepNumber) string {
 	open := t.open[task]
 	news := len(t.asked) > 0 || t.reminded[task] == step
-	if len(open) == 0 || t.alone[task] != nil || len(open) == 1 && open[0].step == step && !news {
+	if len(open) == 0 || t.askedAlone(task) != nil || len(open) == 1 && open[0].step == step && !news {
 		return ""
 	}
 	var b strings.Builder

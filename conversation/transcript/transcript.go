@@ -232,6 +232,9 @@ func (t *Transcript) take(e conversation.Event) {
 		delete(t.messages, b.Message)
 		t.open[e.Task] = slices.DeleteFunc(t.open[e.Task], func(o openEntry) bool { return o.id == b.Message })
 		t.attribute(e.Task, b.Part)
+		if a := t.alone[e.Task]; a != nil && a.asked == b.Message {
+			t.endAlone(e.Task)
+		}
 	case conversation.TaskStatusChanged:
 		if b.New.Ended() {
 			t.endTask(e.Task)
