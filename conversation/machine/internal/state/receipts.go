@@ -286,11 +286,8 @@ func (t *Task) notePieces(b conversation.StepFinished) {
 
 // noteSaying remembers what an answer says by respondToUser, until its parts come; and of
 // one message alone, however it says it.
-func (t *Task) noteSaying(form conversation.NudgeForm, b conversation.StepFinished) {
-	t.Saying = nil
-	if form == conversation.NudgeAlone {
-		t.Retold = nil
-	}
+func (t *Task) noteSaying(b conversation.StepFinished) {
+	t.Saying, t.Retold = nil, nil
 	for _, item := range b.Items {
 		said := item.Text
 		if item.Kind == conversation.ItemCall {
@@ -305,7 +302,7 @@ func (t *Task) noteSaying(form conversation.NudgeForm, b conversation.StepFinish
 				t.Saying = append(t.Saying, TextKey(said))
 			}
 		}
-		if form == conversation.NudgeAlone {
+		if t.Alone != "" {
 			t.Retold = t.Retold.And(receipts.Of(said, receipts.PartWords), receipts.PartWords)
 		}
 	}

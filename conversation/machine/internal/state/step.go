@@ -98,7 +98,7 @@ func (st *State) applyStepFinished(t *Task, b conversation.StepFinished) {
 		t.NudgeFailed = true
 	}
 	t.Interrupted = b.Outcome == conversation.StepUnknown && t.Cancelling == nil
-	t.noteSaying(form, b)
+	t.noteSaying(b)
 	if b.Stop != conversation.StopLength {
 		t.Cuts = 0
 	}
