@@ -162,6 +162,44 @@ func TestTranscriptOpenMessages(t *testing.T) {
 	}
 }
 
+// N-15: a closing request takes two tools alone, and their schemas have the names that hold.
+// Rule 8.13.
+func TestTranscriptClosing(t *testing.T) {
+	w := script(t, `create policy={"inbox.read":"all"}`, `send a "one"`, "model k1:clock{}", `send b "two"`, `send c "three"`, `tool c1 ok "12"`,
+		`model k2:respondToUser{"message":"2","inReplyTo":2}`, `model "1 and 3."`)
+	r := w.shown()
+	var offered, forbidden []string
+	for _, tool := range r.Tools {
+		offered = append(offered, tool.Name)
+	}
+	for _, tool := range r.Forbidden {
+		forbidden = append(forbidden, tool.Name)
+	}
+	if !r.MustCall || !slices.Equal(offered, []string{conversation.ToolRespond, conversation.ToolCover}) || !slices.Contains(forbidden, "clock") || slices.Contains(forbidden, conversation.ToolCover) {
+		t.Fatalf("calls alone: %v, of %v, not of %v", r.MustCall, offered, forbidden)
+	}
+	for _, want := range []string{`"messageId":{"type":"string","enum":["1","3"]}`, `"part":{"type":"string","enum":["1","2"]}`} {
+		if !strings.Contains(string(r.Tools[1].Schema), want) {
+			t.Errorf("%s is not in %s", want, r.Tools[1].Schema)
+		}
+	}
+}
+
+// N-15: the notes that were answered go with their own task, and with a clear.
+// Rules 2.17, 9.15.
+func TestTranscriptNotes(t *testing.T) {
+	const note = `user Open messages: [1] "deploy" [2] "test"`
+	before := []string{`create policy={"inbox.read":"all"}`, `send a "deploy"`, "model k1:clock{}", `send b "test"`, `tool c1 ok "12"`}
+	w := script(t, append(before, `model k2:askUser{"question":"Where?"}`, `send c "weather?" mode=queue`, "model k3:clock{}", `send d "and tomorrow?" mode=steer`, `tool c2 ok "13"`,
+		`model k4:respondToUser{"message":"Rain.","inReplyTo":1} k5:respondToUser{"message":"Sun.","inReplyTo":2}`, "model", `answer e q1 "Berlin"`)...)
+	wantEntries(t, w.shown(), "user deploy", "assistant k1", "tool k1 12", "user test", note, "assistant k2", "tool k2 Berlin",
+		"user weather?", "assistant k3", "tool k3 13", "user and tomorrow?", "assistant k4", "assistant k5", "tool k4 delivered", "tool k5 delivered",
+		`note Open messages: [1] "deploy" [2] "test"`)
+
+	w = script(t, append(before, "clear", `model k2:askUser{"question":"Where?"}`, `send c "weather?" mode=queue`)...)
+	wantEntries(t, w.shown(), "assistant k2", "tool k2 "+conversation.NoResult, "user weather?", `note Open messages: [1] "weather?"`)
+}
+
 // Results of parallel tools stand behind their calls in the order of the calls,
 // whatever the order in which they came.
 func TestTranscriptParallelTools(t *testing.T) {

@@ -239,6 +239,11 @@ func (w *scene) run(out *strings.Builder, line string) {
 			a.Acts, a.KillTime = true, w.duration(opts["acts"])
 			w.rules.Agents[conversation.Coordinator] = a
 		}
+		if opts["names"] == "true" {
+			a := w.rules.Agents[conversation.Coordinator]
+			a.Names = true
+			w.rules.Agents[conversation.Coordinator] = a
+		}
 		if opts["judge"] == "true" {
 			w.rules.Judge = &policy.Profile{Name: conversation.Judge, Prompt: transcript.JudgePrompt}
 		}

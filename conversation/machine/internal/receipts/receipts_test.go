@@ -13,6 +13,10 @@ func TestJudge(t *testing.T) {
 	const (
 		order17, is17 = "Is order 17 shipped?", "Order 17 is shipped."
 		peru, lima    = "What is the capital of Peru?", "The capital of Peru is Lima."
+		shop, open    = "When is the shop open on Monday?", "From nine to five."
+		both, times   = "When are the shop and the museum open?", "The shop is open from nine to five, and the museum from ten to six."
+		where, parcel = "Where is the parcel?", "The parcel left Hamburg on Monday, reached Bremen on Tuesday, and waits at counter three for your signature."
+		of17, left17  = "Where is order 17?", "Order 17 left Hamburg on Monday, reached Bremen on Tuesday, and waits at counter three for your signature."
 	)
 	for _, c := range []struct {
 		name    string
@@ -30,12 +34,23 @@ func TestJudge(t *testing.T) {
 		{"in another order", "Lima is the capital of Peru.", "What is the capital of Chile?", peru, lima, Repeated},
 		{"with a word more", "So, the capital of Peru is Lima.", "What is the capital of Chile?", peru, lima, Repeated},
 		{"the same to something else", lima, "Book a table for two", peru, lima, Repeated},
-		{"it may be the answer as well", "From nine to five.", "And on Tuesday?", "When is the shop open on Monday?", "From nine to five.", Unclear},
+		{"it may be the answer as well", open, "And on Tuesday?", shop, open, Unclear},
+		{"so it may of a short question", "On Monday from nine to five.", "And on Tuesday?", shop, "From nine to five on Monday.", Unclear},
+		{"it is about what both ask", "The shop is open from nine to five.", "When is the shop open on Tuesday?", shop, "The shop is open from nine to five.", Unclear},
+		{"it has a word of the message", "Ann has the keys and the car.", "Who has the car today?", "Who has the keys?", "Ann has the keys and the car.", Unclear},
+		{"a word that asks is no subject", "The city where Pizarro died: Lima, capital of Peru.", "Where is the capital of Chile?", "Tell me the capital of Peru", "The city where Pizarro died: Lima, capital of Peru.", Repeated},
+		{"less than was said", "The museum is open from ten to six.", "How long is the museum open on Sunday?", both, times, Answers},
+		{"more than was said", "The museum is open from ten to six.", "How long is it open on Sunday?", "Is the museum open?", "The museum is open.", Answers},
+		{"another word of many", strings.Replace(parcel, "reached", "passed", 1), "Did the letter arrive in Munich?", where, parcel, Repeated},
+		{"another number of many words", strings.Replace(left17, "17", "18", 1), "And the other one?", of17, left17, Answers},
+		{"a number more", left17 + " So is 18.", "And the other one?", of17, left17, Answers},
+		{"a number less", left17, "And the other one?", of17, left17 + " So is 18.", Answers},
 		{"a number that was not asked for", "It is 391.", "What is eighteen times 23?", "What is seventeen times 23?", "It is 391.", Repeated},
 		{"what only acknowledges fits all", "Done.", "Add eggs", "Add milk", "Done.", Answers},
 		{"also at length", "You're welcome! Let me know if you need anything else.", "great, thank you", "Thanks!", "You're welcome! Let me know if you need anything else.", Answers},
 		{"what was asked for again", lima, "What was the capital of Peru again?", peru, lima, Answers},
 		{"and in a word", lima, "sorry, what was it?", peru, lima, Repeated},
+		{"by what was answered", lima, "So it was Lima?", peru, lima, Answers},
 
 		{"German", "Die Hauptstadt von Peru ist Lima.", "Was ist die Hauptstadt von Chile?", "Was ist die Hauptstadt von Peru?", "Die Hauptstadt von Peru ist Lima.", Repeated},
 		{"German, its own", "Die Hauptstadt von Chile ist Santiago.", "Was ist die Hauptstadt von Chile?", "Was ist die Hauptstadt von Peru?", "Die Hauptstadt von Peru ist Lima.", Answers},
@@ -48,8 +63,8 @@ func TestJudge(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var answers []Told
-			if c.said != "" {
-				answers = []Told{{Words: Of(c.said, PartWords), Asked: Of(c.asked, MessageWords)}}
+			if c.said != "" { // and another message was answered since
+				answers = []Told{{Words: Of(c.said, PartWords), Asked: Of(c.asked, MessageWords)}, {Words: Of("It comes at eight.", PartWords), Asked: Of("Book a taxi", MessageWords)}}
 			}
 			if got := Judge([]Words{Of(c.text, PartWords)}, Of(c.message, MessageWords), answers); got != c.want {
 				t.Errorf("verdict %d, want %d", got, c.want)
@@ -61,23 +76,37 @@ func TestJudge(t *testing.T) {
 // TestJudgeAlone: N-15. What a model says when it is asked for one message alone.
 // Rule 8.12.
 func TestJudgeAlone(t *testing.T) {
-	const peru, lima, chile = "What is the capital of Peru?", "The capital of Peru is Lima.", "What is the capital of Chile?"
-	for text, want := range map[string]bool{
-		"The capital of Chile is Santiago.": true,
-		"Santiago.":                         true,
-		lima:                                false,
-		"As I said, the capital of Peru is Lima.": false,
-		"As mentioned: Lima.":                     true, // nobody can tell: the message may have asked for it
-		"I have already answered that above. Is there anything else I can help you with?": false,
-		"Das habe ich bereits beantwortet.":                                               false,
-		"Ya respondí a eso.":                                                              false,
-		"J'ai déjà répondu à cette question.":                                             false,
-		"我已经回答了。":                                                                         true, // 我 and 了 stand in pairs that are no words
-		"Done.":                                                                           true,
+	const (
+		peru, lima, chile = "What is the capital of Peru?", "The capital of Peru is Lima.", "What is the capital of Chile?"
+		shop, open        = "When is the shop open on Monday?", "From nine to five."
+		of17, left17      = "Where is order 17?", "Order 17 left Hamburg on Monday, reached Bremen on Tuesday, and waits at counter three for your signature."
+	)
+	var answers []Told
+	for asked, said := range map[string]string{peru: lima, shop: open, of17: left17} {
+		answers = append(answers, Told{Words: Of(said, PartWords), Asked: Of(asked, MessageWords)})
+	}
+	for _, c := range []struct {
+		text, message string
+		want          bool
+	}{
+		{"The capital of Chile is Santiago.", chile, true},
+		{"Santiago.", chile, true},
+		{lima, chile, false},
+		{open, "And on Tuesday?", false}, // it may be the answer, or the other one's
+		{"As I said, the capital of Peru is Lima.", chile, false},
+		{"As I said, the capital of Peru is Lima.", "What was the capital?", true}, // it is asked for again
+		{"As mentioned: Lima.", chile, true},                                       // nobody can tell: the message may have asked for it
+		{"As I said: " + left17, "And the other one?", false},
+		{"As I said: " + strings.Replace(left17, "17", "18", 1), "And the other one?", true},
+		{"I have already answered that above. Is there anything else I can help you with?", chile, false},
+		{"Das habe ich bereits beantwortet.", chile, false},
+		{"Ya respondí a eso.", chile, false},
+		{"J'ai déjà répondu à cette question.", chile, false},
+		{"我已经回答了。", chile, true}, // 我 and 了 stand in pairs that are no words
+		{"Done.", chile, true},
 	} {
-		answers := []Told{{Words: Of(lima, PartWords), Asked: Of(peru, MessageWords)}}
-		if got := JudgeAlone([]Words{Of(text, PartWords)}, Of(chile, MessageWords), answers); got != want {
-			t.Errorf("%q answers: %v, want %v", text, got, want)
+		if got := JudgeAlone([]Words{Of(c.text, PartWords)}, Of(c.message, MessageWords), answers); got != c.want {
+			t.Errorf("%q answers %q: %v, want %v", c.text, c.message, got, c.want)
 		}
 	}
 }
@@ -85,7 +114,9 @@ func TestJudgeAlone(t *testing.T) {
 // TestWithin: N-15. Which of the texts that were shown says already what a text says.
 // Rule 8.12.
 func TestWithin(t *testing.T) {
-	parts := []string{"Order 17 is shipped. Order 18 is not.", "The capital of Peru is Lima.", "N-e-c-e-s-s-a-r-y", "Order 17 is shipped."}
+	const parcel = "The parcel left Hamburg on Monday, reached Bremen on Tuesday, and waits at counter 3 for your signature."
+	parts := []string{"Order 17 is shipped. Order 18 is not.", "The capital of Peru is Lima.", "N-e-c-e-s-s-a-r-y", "Order 17 is shipped.",
+		"Order 17 is shipped, and the others are lost.", "Oslo has rain.", "In Oslo there is rain.", "Oslo has rain.", parcel}
 	for _, c := range []struct {
 		text, message string
 		want          int
@@ -96,6 +127,13 @@ func TestWithin(t *testing.T) {
 		{"Lima is the capital.", "What is the capital of Peru?", 1},
 		{"The capital of Chile is Santiago.", "What is the capital of Chile?", -1},
 		{"A-c-c-e-s-s", "Spell access", -1}, // letters are in nearly every text
+		{"Oslo has rain.", "The weather in Oslo?", 7},
+		{"The capital of Peru is Quito.", "What is it?", -1},
+		{"But Lima is it that you would get to.", "Where do I get to?", -1}, // one word of it was said
+		{parcel, "Where is the parcel?", 8},
+		{strings.Replace(parcel, "parcel", "book", 1), "Where is it?", 8}, // who can tell?
+		{strings.Replace(parcel, "parcel", "book", 1), "Where is the book?", -1},
+		{strings.Replace(parcel, "3", "4", 1), "Where is it?", -1},
 		{"", "Is order 17 shipped?", -1},
 	} {
 		var words []Words
