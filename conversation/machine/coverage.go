@@ -117,26 +117,29 @@ func (d obligations) try(t *state.Task, except func(*state.Message) bool) {
 	if p.proofs = proofs; len(proofs) > 0 {
 		return
 	}
-	// What the task has said word by word is not shown again: the model is asked again.
-	all := len(p.texts)
-	if d.nudges(t) {
-		p.texts = slices.DeleteFunc(p.texts, func(one pendingText) bool {
-			return t.SaidBefore(d.state.Heard, receipts.Of(one.text, receipts.PartWords))
-		})
-	}
-	if verdict == receipts.Unclear && len(p.texts) == all {
+	// What may be the answer is shown. Other text that the task has said word by word is not
+	// shown again: the model is asked again.
+	said := func(one pendingText) bool { return d.nudges(t) && t.SaidBefore(d.state.Heard, one.text) }
+	if verdict == receipts.Unclear || verdict == receipts.Doubtful && !slices.ContainsFunc(p.texts, said) {
 		p.unclear = open[0].ID
+		return
 	}
+	p.texts = slices.DeleteFunc(p.texts, said)
 }
 
 // tryAlone judges what the model has said when it was asked for one message alone. What
-// repeats another answer is no answer, and what was shown before is not shown again: the
+// speaks of another message is no answer, and what was shown before is not shown again: the
 // part that was there is the answer.
 // Rule 8.12.
 func (d obligations) tryAlone(t *state.Task, m *state.Message, text []receipts.Words) {
 	p := &d.pending
 	all := p.texts
-	if p.texts = nil; !receipts.JudgeAlone(text, m.Words, d.state.Heard.Told()) {
+	p.texts = nil
+	if verdict := receipts.JudgeAlone(text, m.Words, d.state.Heard.Told()); verdict != receipts.Answers {
+		if verdict != receipts.Repeated && !slices.ContainsFunc(all, func(one pendingText) bool { return t.SaidBefore(d.state.Heard, one.text) }) {
+			p.texts, p.unclear = all, m.ID
+			return
+		}
 		d.resolve(t, m.ID, conversation.ResolvedUnanswered, "")
 		return
 	}
@@ -144,11 +147,11 @@ func (d obligations) tryAlone(t *state.Task, m *state.Message, text []receipts.W
 	// be made to speak.
 	unknown := slices.ContainsFunc(d.openMessages(t), func(o *state.Message) bool { return o.ID != m.ID && o.Nudged > 0 })
 	var there conversation.PartIndex
-	for i, words := range text {
-		if part, said := t.Said(words, m.Words); said {
+	for _, one := range all {
+		if part, said := t.Said(one.text, m.Words); said {
 			there = part
 		} else {
-			p.texts = append(p.texts, all[i])
+			p.texts = append(p.texts, one)
 		}
 	}
 	evidence := conversation.EvidenceAsked
@@ -234,12 +237,12 @@ func (d obligations) answeredLate(t *state.Task, a plan.Show) {
 	if m == nil {
 		return
 	}
-	words := receipts.Of(a.Text, receipts.PartWords)
-	if part, said := t.Said(words, m.Words); said {
+	if part, said := t.Said(a.Text, m.Words); said {
 		d.answered(t, m.ID, part, conversation.EvidenceNamed)
 		return
 	}
-	if receipts.JudgeAlone([]receipts.Words{words}, m.Words, d.state.Heard.Told()) {
+	text := []receipts.Words{receipts.Of(a.Text, receipts.PartWords)}
+	if receipts.JudgeAlone(text, m.Words, d.state.Heard.Told()) == receipts.Answers {
 		d.calls().carryOut(t, plan.Call{Do: a})
 	}
 }

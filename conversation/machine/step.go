@@ -110,9 +110,13 @@ func (d *decision) modelAnswered(c conversation.ModelAnswered) {
 		return
 	}
 	named := false
-	if form == conversation.NudgeAlone && !worksOn(finished.Items) {
-		texts, named = d.saidAlone(t.Alone, finished.Items, asked, texts)
-		onlyCovers = true
+	if form == conversation.NudgeAlone {
+		if !worksOn(finished.Items) {
+			texts, named = d.saidAlone(t.Alone, finished.Items, asked, texts)
+			onlyCovers = true
+		} else if slices.ContainsFunc(texts, func(one pendingText) bool { return t.SaidBefore(d.state.Heard, one.text) }) {
+			texts = nil // the same word on the way
+		}
 	}
 	d.finishStep(t, finished, plan.Named(asked))
 	if goesOn {
@@ -186,10 +190,11 @@ func (s *Session) withheld() *conversation.Failure {
 }
 
 // goesOn is true for a task whose model goes on with an answer that ended at its limit
-// of tokens. A delegate's answer is one text, and a task at its step limit has no step left.
+// of tokens. A delegate's answer is one text, a task at its step limit has no step left, and
+// what answers a nudge is judged first.
 // Rule 3.9.
 func (d *decision) goesOn(t *state.Task) bool {
-	return d.policy.CutAnswer == policy.CutContinue && t.Cuts < plan.MaxCuts && t.Steps < d.maxSteps() && !t.Step.WrapUp && d.state.Key.Session.Depth() == 0
+	return d.policy.CutAnswer == policy.CutContinue && t.Cuts < plan.MaxCuts && t.Steps < d.maxSteps() && !t.Step.WrapUp && t.Step.Form == conversation.NudgePlain && d.state.Key.Session.Depth() == 0
 }
 
 // wrappedUp ends a task with the answer of its last step; calls in it are ignored.
@@ -282,13 +287,13 @@ func (d *decision) modelFailed(c conversation.ModelFailed) {
 // the engine's own notice; any other ends the task in ERROR.
 // Rules 1.3, 7.2.
 func (d *decision) failStep(t *state.Task, finished conversation.StepFinished) {
-	wrapUp, nudged := t.Step.WrapUp, t.Step.Form != conversation.NudgePlain
+	wrapUp, nudged, judged := t.Step.WrapUp, t.Step.Form != conversation.NudgePlain, t.Step.Form == conversation.NudgeJudged
 	d.emit(t, finished)
 	if wrapUp {
 		d.completeLimited(t, nil)
 		return
 	}
-	if nudged && t.LastPart != nil {
+	if nudged && t.LastPart != nil || judged {
 		return // what was shown stays, and the task ends as it would have without the nudge
 	}
 	d.cancelTask(t, conversation.ByError, "the model call failed", finished.Error, false)

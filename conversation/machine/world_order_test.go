@@ -33,6 +33,7 @@ type orderedTask struct {
 	steps      int
 	trigger    conversation.MessageID
 	form       conversation.NudgeForm   // of the last nudge, and of the open step
+	alone      conversation.MessageID   // asked for alone, and not resolved
 	agent      conversation.AgentName   // of the open step
 	waiting    []conversation.MessageID // unread
 	kept       map[conversation.MessageID]bool
@@ -233,6 +234,9 @@ func (m *orderModel) apply(e conversation.Event) {
 			m.moved(b)
 		}
 	case conversation.MessageResolved:
+		if t.alone == b.Message {
+			t.alone = ""
+		}
 		m.gone(b.Message)
 	case conversation.MessageWithdrawn:
 		t.trigger = cmp.Or(b.NewTrigger, t.trigger)
@@ -244,12 +248,19 @@ func (m *orderModel) apply(e conversation.Event) {
 		if b.Attempt == 1 {
 			t.steps++
 			t.agent = b.Agent
+			if len(b.Read) > 0 {
+				t.alone = ""
+			} else if t.alone != "" {
+				t.form = conversation.NudgeAlone
+			}
 		}
 		for _, id := range b.Read {
 			m.gone(id)
 		}
 	case conversation.CoverageNudge:
-		t.form = b.Form
+		if t.form, t.alone = b.Form, ""; b.Form == conversation.NudgeAlone {
+			t.alone = b.Messages[0]
+		}
 	case conversation.StepFinished:
 		m.heard(t, b)
 		t.form = conversation.NudgePlain

@@ -13,25 +13,31 @@ import (
 
 // alone is what a task's requests leave out meanwhile.
 type alone struct {
-	asked  conversation.MessageID   // "" = it is resolved, or others are asked about: nothing is left out
-	hidden []conversation.MessageID // the open ones but that message
-	texts  []conversation.Seq       // the answers of which nobody knew then whom they answer
+	asked  conversation.MessageID
+	ended  bool                     // it is resolved, or others are asked about: nothing is left out
+	hidden []conversation.MessageID // the open ones but that message, and those that the texts have answered
+	texts  []conversation.Seq       // the answers of which nobody knew by themselves whom they answer
+	before []conversation.MessageID // those that were asked for alone: what is said to them stays
 }
 
 // askAlone begins to leave out, or goes on with another message.
 // Rule 8.12.
 func (t *Transcript) askAlone(task conversation.TaskID, m conversation.MessageID) {
-	a := t.alone[task]
-	if a == nil {
-		a = &alone{}
-		for _, s := range t.said[task] {
-			if !s.answers {
-				a.texts = append(a.texts, s.seq)
-			}
-		}
-		t.alone[task] = a
+	a := &alone{asked: m}
+	if last := t.alone[task]; last != nil {
+		a.before = append(last.before, last.asked)
 	}
-	a.asked, a.hidden = m, nil
+	t.alone[task] = a
+	for _, s := range t.said[task] {
+		if s.asked {
+			a.texts = append(a.texts, s.seq)
+		}
+	}
+	for _, s := range t.said[task] {
+		if s.answers != "" && slices.Contains(a.texts, s.seq) && !slices.Contains(a.before, s.answers) {
+			a.hidden = append(a.hidden, s.answers)
+		}
+	}
 	for _, o := range t.open[task] {
 		if o.id != m {
 			a.hidden = append(a.hidden, o.id)
@@ -41,7 +47,7 @@ func (t *Transcript) askAlone(task conversation.TaskID, m conversation.MessageID
 
 // askedAlone is what the requests of a task leave out now; nil = nothing.
 func (t *Transcript) askedAlone(task conversation.TaskID) *alone {
-	if a := t.alone[task]; a != nil && a.asked != "" {
+	if a := t.alone[task]; a != nil && !a.ended {
 		return a
 	}
 	return nil
@@ -50,7 +56,7 @@ func (t *Transcript) askedAlone(task conversation.TaskID) *alone {
 // endAlone shows all again, until the next message is asked for alone.
 func (t *Transcript) endAlone(task conversation.TaskID) {
 	if a := t.alone[task]; a != nil {
-		a.asked = ""
+		a.ended = true
 	}
 }
 

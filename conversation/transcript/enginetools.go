@@ -68,7 +68,7 @@ var coverSpec = conversation.ToolSpec{
 
 // closingSpec is coverSpec as a nudge offers it that asks what became of these messages: no
 // other one can be named, and no other text.
-func closingSpec(open []openEntry, shown []said) conversation.ToolSpec {
+func closingSpec(open []openEntry, shown []said, outcomes ...string) conversation.ToolSpec {
 	var messages, parts []string
 	for _, o := range open {
 		messages = append(messages, strconv.Itoa(o.number))
@@ -84,8 +84,8 @@ func closingSpec(open []openEntry, shown []said) conversation.ToolSpec {
 		Name: conversation.ToolCover,
 		Description: "Say what became of an open message: answered (part is the number of the text that answers it), amendment (it changed the work under way), " +
 			"duplicate (it repeated another), dismissed (it needs nothing), or open (nothing answers it yet). messageId is its number.",
-		Schema: json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{"messageId":{"type":"string","enum":%s},"as":{"type":"string","enum":["answered","amendment","duplicate","dismissed","open"]}%s},"required":["messageId","as"]}`,
-			enumOf(messages), part)),
+		Schema: json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{"messageId":{"type":"string","enum":%s},"as":{"type":"string","enum":%s}%s},"required":["messageId","as"]}`,
+			enumOf(messages), enumOf(outcomes), part)),
 	}
 }
 
@@ -96,7 +96,7 @@ func enumOf(values []string) string {
 
 // closingTools are what such a nudge offers of an agent's tools, and the others.
 func closingTools(all []conversation.ToolSpec, open []openEntry, shown []said) (offered, others []conversation.ToolSpec) {
-	offered = []conversation.ToolSpec{respondSpec, closingSpec(open, shown)}
+	offered = []conversation.ToolSpec{respondSpec, closingSpec(open, shown, "answered", "amendment", "duplicate", "dismissed", "open")}
 	for _, spec := range all {
 		if spec.Name != conversation.ToolRespond && spec.Name != conversation.ToolCover {
 			others = append(others, spec)

@@ -25,9 +25,10 @@ const (
 // said is a text that was shown while several messages were open.
 type said struct {
 	part    conversation.PartIndex
-	text    string           // its beginning
-	seq     conversation.Seq // of the answer that it came with
-	answers bool             // it is known to answer a message
+	text    string                 // its beginning
+	seq     conversation.Seq       // of the answer that it came with
+	answers conversation.MessageID // the message that it is known to answer; "" = none
+	asked   bool                   // nobody knew that before a nudge
 }
 
 // maxSaid bounds how many of them a closing nudge lists.
@@ -43,10 +44,10 @@ func (t *Transcript) noteSaid(task conversation.TaskID, p conversation.Part) {
 }
 
 // attribute takes that a part answers a message.
-func (t *Transcript) attribute(task conversation.TaskID, part *conversation.PartIndex) {
+func (t *Transcript) attribute(task conversation.TaskID, m conversation.MessageID, part *conversation.PartIndex) {
 	for i := range t.said[task] {
 		if s := &t.said[task][i]; part != nil && s.part == *part {
-			s.answers = true
+			s.answers = m
 		}
 	}
 }
@@ -54,6 +55,10 @@ func (t *Transcript) attribute(task conversation.TaskID, part *conversation.Part
 // nudged notes what a nudge says, for the step that it opens.
 func (t *Transcript) nudged(task conversation.TaskID, b conversation.CoverageNudge) {
 	t.endAlone(task)
+	for i := range t.said[task] {
+		s := &t.said[task][i]
+		s.asked = s.asked || s.answers == ""
+	}
 	e := conversation.Entry{Role: conversation.RoleUser, Task: task, Nudge: b.Messages}
 	switch b.Form {
 	case conversation.NudgeJudged:
@@ -104,7 +109,7 @@ func (t *Transcript) judging(key conversation.SessionKey, rules *policy.Rules, a
 	}
 	return conversation.Request{
 		Session: key.Session, Task: ask.Task, Agent: ask.Agent, Depth: key.Session.Depth(), System: rules.Agent(ask.Agent).Prompt,
-		Step: ask.Step, Attempt: ask.Attempt, MustCall: true, Stream: true, Tools: []conversation.ToolSpec{closingSpec(t.open[ask.Task], t.said[ask.Task])},
+		Step: ask.Step, Attempt: ask.Attempt, MustCall: true, Stream: true, Tools: []conversation.ToolSpec{closingSpec(t.open[ask.Task], t.said[ask.Task], "answered", "open")},
 		Entries: []conversation.Entry{{Role: conversation.RoleUser, Task: ask.Task, Text: b.String()}}, Open: t.openOf(ask.Task),
 	}
 }

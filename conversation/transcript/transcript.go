@@ -231,7 +231,7 @@ func (t *Transcript) take(e conversation.Event) {
 	case conversation.MessageResolved:
 		delete(t.messages, b.Message)
 		t.open[e.Task] = slices.DeleteFunc(t.open[e.Task], func(o openEntry) bool { return o.id == b.Message })
-		t.attribute(e.Task, b.Part)
+		t.attribute(e.Task, b.Message, b.Part)
 		if a := t.alone[e.Task]; a != nil && a.asked == b.Message {
 			t.endAlone(e.Task)
 		}
@@ -241,6 +241,9 @@ func (t *Transcript) take(e conversation.Event) {
 		}
 	case conversation.StepStarted:
 		if b.Attempt == 1 {
+			if len(b.Read) > 0 {
+				t.endAlone(e.Task)
+			}
 			t.stepBegins(e.Seq)
 			t.stepStarted(e.Task, b)
 		}

@@ -73,7 +73,7 @@ func TestDirectives(t *testing.T) {
 		{"fail", []string{"/fail 429\n/say A"}, []string{"fail 429", "text A", "end"}},
 		{"fail many times", []string{"/fail 500 2\n/fail timeout\n/say A"}, []string{"fail 500", "fail 500", "fail timeout", "text A", "end"}},
 		{"fail in the middle", []string{"/partial A\n/fail truncated\n/say B"}, []string{"partial m1: A", "fail truncated", "text B", "end"}},
-		{"fail at the end", []string{"/say A", "/fail 500"}, []string{"fail 500", "text A", "nudge", "cover 1 answered", "nudge", "nothing", "end"}},
+		{"fail at the end", []string{"/say A", "/fail 500"}, []string{"fail 500", "text A", "nudge", "cover 1 answered", "nudge", "fail 500", "nothing", "end"}},
 		{"fail at the end is over", []string{"/fail 500"}, []string{"fail 500", "nothing", "nudge", "nothing", "end"}},
 		{"fail of an unknown kind", []string{"/fail often"}, []string{"text I cannot follow line 1: it is used as /fail KIND [N], KIND being 429, 500, timeout or truncated and N at most 1000.", "end"}},
 		// D-07: what a model says beside its calls is shown, and goes on with them.

@@ -398,6 +398,9 @@ func (p *planner) cover(item conversation.Item) (Call, error) {
 		return Call{}, fmt.Errorf("messageId %q names no open message; %s", name, p.whichOpen())
 	}
 	call := Call{Decision: conversation.DecisionTool, Covers: true, Result: conversation.ResultCovered}
+	if p.Form == conversation.NudgeJudged && args.As != "answered" && args.As != "open" {
+		return Call{}, fmt.Errorf(`as must be "answered" or "open"`)
+	}
 	switch args.As {
 	case "amendment", "duplicate":
 		call.Do = Resolve{target, conversation.ResolvedMerged}
@@ -439,7 +442,7 @@ func (p *planner) part(r ref) (conversation.PartIndex, error) {
 	if r == "" {
 		return 0, nil
 	}
-	n, err := strconv.Atoi(strings.Trim(string(r), " []()"))
+	n, err := strconv.Atoi(strings.TrimSuffix(strings.Trim(string(r), " []()"), ".0"))
 	if err != nil || n < 1 || n > int(p.Task.NextPart) {
 		return 0, fmt.Errorf("part %q is none of the %d texts that were shown", r, p.Task.NextPart)
 	}

@@ -25,7 +25,8 @@ type Verdict uint8
 // The verdicts.
 const (
 	Answers  Verdict = iota // the text answers it
-	Unclear                 // the text says what answered another message: it may answer this one as well, or not
+	Unclear                 // the text says what answered another message, and speaks of neither: nobody can tell
+	Doubtful                // it speaks of the other message, but may answer this one as well
 	Repeated                // the text answers another message, and not this one
 )
 
@@ -39,11 +40,16 @@ func Judge(text []Words, message Words, answers []Told) Verdict {
 		if !Same(all, a.Words) || asksAgain(message, all, a) {
 			continue
 		}
+		if tellsMore(all, message, a) {
+			continue
+		}
 		about := isAbout(all, a, message)
 		switch { // two commands may both be answered by "Done."
 		case about && isForeign(all, a, message):
 			return Repeated
-		case about || !all.Acknowledge():
+		case about:
+			return Doubtful
+		case !all.Acknowledge():
 			return Unclear
 		}
 	}
@@ -54,29 +60,40 @@ func Judge(text []Words, message Words, answers []Told) Verdict {
 // does not if it only tells that something was said, or tells again what answered another
 // message: "As I said: Ann has it."
 // Rule 8.12.
-func JudgeAlone(text []Words, message Words, answers []Told) bool {
+func JudgeAlone(text []Words, message Words, answers []Told) Verdict {
 	all := Joined(text)
-	if all.speaksOfItself() || Judge(text, message, answers) != Answers {
-		return false
+	if all.speaksOfItself() {
+		return Repeated
+	}
+	if verdict := Judge(text, message, answers); verdict != Answers {
+		return verdict
 	}
 	told := all.withoutMeta().content()
-	return !slices.ContainsFunc(answers, func(a Told) bool {
-		return 10*told.in(a.Words) >= 9*len(told) && told.numbersIn(a.Words) && !asksAgain(message, told, &a) && isAbout(told, &a, message)
+	if slices.ContainsFunc(answers, func(a Told) bool {
+		return 10*told.in(a.Words) >= 9*len(told) && told.numbersIn(a.Words) && !asksAgain(message, told, &a) && isAbout(told, &a, message) && !tellsMore(told, message, &a)
+	}) {
+		return Repeated
+	}
+	return Answers
+}
+
+// tellsMore is true for a text with a word of content that neither the other answer has nor
+// one of the two messages: "... is Bob." after "... is Ann."
+func tellsMore(text, message Words, a *Told) bool {
+	return slices.ContainsFunc(text, func(h uint32) bool {
+		return h&(function|ack|meta) == 0 && !a.Words.has(h) && !a.Asked.has(h) && !message.has(h)
 	})
 }
 
 // asksAgain is true for a message that asks for nothing that neither the other message nor
-// the text has: "Who was it again?".
+// the text has: "Who was it again?", "Please repeat that".
 func asksAgain(message, text Words, a *Told) bool {
-	return !slices.ContainsFunc(message, func(h uint32) bool { return h&function == 0 && !a.Asked.has(h) && !text.has(h) })
+	return !slices.ContainsFunc(message, func(h uint32) bool { return h&(function|meta) == 0 && !a.Asked.has(h) && !text.has(h) })
 }
 
-// isAbout is true for a text with a word that only the other message has, or with a number
-// that the message at hand does not have.
+// isAbout is true for a text with a word that only the other message has.
 func isAbout(text Words, a *Told, message Words) bool {
-	return slices.ContainsFunc(text.content(), func(h uint32) bool {
-		return !message.has(h) && (h&number != 0 || a.Asked.has(h))
-	})
+	return slices.ContainsFunc(text.content(), func(h uint32) bool { return !message.has(h) && a.Asked.has(h) })
 }
 
 // isForeign is true for a text that has nothing of what the message at hand asks beyond the
@@ -91,8 +108,7 @@ func isForeign(text Words, a *Told, message Words) bool {
 // Same is true for two texts that say the same: nine of ten words of each are in the other,
 // and all numbers. Words that are in nearly every text do not count, where there are others.
 func Same(a, b Words) bool {
-	a, b = a.content(), b.content()
-	return len(a) > 0 && len(b) > 0 && 10*a.in(b) >= 9*len(a) && 10*b.in(a) >= 9*len(b) && a.numbersIn(b) && b.numbersIn(a)
+	return a.mostlyIn(b) && b.mostlyIn(a) && a.numbersIn(b) && b.numbersIn(a)
 }
 
 // Equal is true for two texts of the same words.
@@ -119,12 +135,13 @@ func Within(text, message Words, parts []Words) int {
 	return best
 }
 
-// Closest is the part that has most words of a message, of equals the last one; -1 = there
-// is no part.
+// Closest is the part that has most words of a message, those that ask aside; of equals the
+// last one; -1 = there is no part.
 func Closest(message Words, parts []Words) int {
+	content := slices.DeleteFunc(slices.Clone(message.content()), func(h uint32) bool { return h&asking != 0 })
 	best, most := -1, 0
 	for i, part := range parts {
-		if n := message.content().in(part); n >= most {
+		if n := content.in(part); n >= most {
 			best, most = i, n
 		}
 	}

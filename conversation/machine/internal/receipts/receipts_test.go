@@ -35,17 +35,29 @@ func TestJudge(t *testing.T) {
 		{"with a word more", "So, the capital of Peru is Lima.", "What is the capital of Chile?", peru, lima, Repeated},
 		{"the same to something else", lima, "Book a table for two", peru, lima, Repeated},
 		{"it may be the answer as well", open, "And on Tuesday?", shop, open, Unclear},
-		{"so it may of a short question", "On Monday from nine to five.", "And on Tuesday?", shop, "From nine to five on Monday.", Unclear},
+		{"so it may of a short question", "On Monday from nine to five.", "And on Tuesday?", shop, "From nine to five on Monday.", Doubtful},
 		{"it is about what both ask", "The shop is open from nine to five.", "When is the shop open on Tuesday?", shop, "The shop is open from nine to five.", Unclear},
-		{"it has a word of the message", "Ann has the keys and the car.", "Who has the car today?", "Who has the keys?", "Ann has the keys and the car.", Unclear},
+		{"it has a word of the message", "Ann has the keys and the car.", "Who has the car today?", "Who has the keys?", "Ann has the keys and the car.", Doubtful},
 		{"a word that asks is no subject", "The city where Pizarro died: Lima, capital of Peru.", "Where is the capital of Chile?", "Tell me the capital of Peru", "The city where Pizarro died: Lima, capital of Peru.", Repeated},
 		{"less than was said", "The museum is open from ten to six.", "How long is the museum open on Sunday?", both, times, Answers},
 		{"more than was said", "The museum is open from ten to six.", "How long is it open on Sunday?", "Is the museum open?", "The museum is open.", Answers},
-		{"another word of many", strings.Replace(parcel, "reached", "passed", 1), "Did the letter arrive in Munich?", where, parcel, Repeated},
+		{"another word of many", strings.Replace(parcel, "reached", "passed", 1), "Did the letter arrive in Munich?", where, parcel, Answers},
 		{"another number of many words", strings.Replace(left17, "17", "18", 1), "And the other one?", of17, left17, Answers},
 		{"a number more", left17 + " So is 18.", "And the other one?", of17, left17, Answers},
 		{"a number less", left17, "And the other one?", of17, left17 + " So is 18.", Answers},
-		{"a number that was not asked for", "It is 391.", "What is eighteen times 23?", "What is seventeen times 23?", "It is 391.", Repeated},
+		{"a number that was not asked for", "It is 391.", "What is eighteen times 23?", "What is seventeen times 23?", "It is 391.", Unclear},
+		{"what may be so in both", "Yes, it is free.", "Is room 14 free at 3pm?", "Is room 12 free at 3pm?", "Yes, it is free.", Unclear},
+		{"asked to say it again", "The wifi password is hunter2.", "Please repeat that", "What is the wifi password?", "The wifi password is hunter2.", Answers},
+		{"it speaks of the other, and not of what is new", "The table is booked for eight o'clock.", "Make it nine o'clock", "Book a table at eight", "The table is booked for eight o'clock.", Doubtful},
+		{"another sign", "The result is -5.", "What is 12 - 17?", "What is 8 - 3?", "The result is 5.", Answers},
+		{"another symbol", "Status: ❌ all checks", "Status of server two?", "Status of server one?", "Status: ✅ all checks", Answers},
+		{"other code", "for (int i = 0; i > n; i--) { }", "And one from n down to 0", "Write a loop in C from 0 up to n", "for (int i = 0; i < n; i++) { }", Answers},
+		{"a word that says no", "The build of the new mobile app was never finished by the old team of engineers in Lisbon.", "And the app?", "How is the build?",
+			"The build of the new mobile app was finished by the old team of engineers in Lisbon.", Answers},
+		{"another name in a long sentence", longAnswer("Bob"), "Who signs off contract Beta?", "Who signs off contract Alpha?", longAnswer("Ann"), Answers},
+		{"the same at length to another", longAnswer("Ann"), "Who signs off contract Beta?", "Who signs off contract Alpha?", longAnswer("Ann"), Unclear},
+		{"alike only where it begins", boilerplate + " Beta ends in May.", "Sum up contract Beta", "Sum up contract Alpha", boilerplate + " Alpha ends in June.", Answers},
+		{"a message that is alike where it begins", "Yes, the order of Meyer was delivered.", longQuestion("Huber"), longQuestion("Meyer"), "Yes, the order of Meyer was delivered.", Unclear},
 		{"what only acknowledges fits all", "Done.", "Add eggs", "Add milk", "Done.", Answers},
 		{"also at length", "You're welcome! Let me know if you need anything else.", "great, thank you", "Thanks!", "You're welcome! Let me know if you need anything else.", Answers},
 		{"what was asked for again", lima, "What was the capital of Peru again?", peru, lima, Answers},
@@ -72,6 +84,18 @@ func TestJudge(t *testing.T) {
 		})
 	}
 }
+
+func longAnswer(name string) string {
+	return "The person who is responsible for the final review of that contract in the legal department since last summer is " + name + "."
+}
+
+func longQuestion(name string) string {
+	return "Hello there, good morning, could somebody of your team please have a quick look and tell me whether the most recent order of " + name + " was delivered?"
+}
+
+var boilerplate = strings.Join(strings.Fields(`This report summarises obligations deadlines penalties renewals warranties liabilities payments deliveries audits
+	notices amendments schedules insurance confidentiality arbitration jurisdiction assignment termination indemnities force majeure severability waiver
+	counterparts headings definitions interpretation language currency taxes invoices interest`), " ")
 
 // TestJudgeAlone: N-15. What a model says when it is asked for one message alone.
 // Rule 8.12.
@@ -105,7 +129,7 @@ func TestJudgeAlone(t *testing.T) {
 		{"我已经回答了。", chile, true}, // 我 and 了 stand in pairs that are no words
 		{"Done.", chile, true},
 	} {
-		if got := JudgeAlone([]Words{Of(c.text, PartWords)}, Of(c.message, MessageWords), answers); got != c.want {
+		if got := JudgeAlone([]Words{Of(c.text, PartWords)}, Of(c.message, MessageWords), answers) == Answers; got != c.want {
 			t.Errorf("%q answers %q: %v, want %v", c.text, c.message, got, c.want)
 		}
 	}

@@ -1,18 +1,22 @@
 package receipts
 
 import (
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
 	"slices"
 	"unicode"
 	"unicode/utf8"
 )
 
 // Words are the hashes of a text's words in their order, each once. The lowest five bits
-// of a hash say of what kind the word is.
+// of a hash say of what kind the word is. Where a text has more words than are kept, the
+// last one stands for all the rest: two texts that only begin alike are not the same.
 type Words []uint32
 
 // The kinds of words.
 const (
-	number   = 1  // it has a digit
+	number   = 1  // it has a digit, or is a sign; or it says no: two texts that differ in it are not the same
 	function = 2  // it stands in nearly every text: "the", "is", "und"
 	ack      = 4  // it acknowledges: "done", "yes", "welcome"
 	meta     = 8  // it speaks of what was said: "already", "mentioned"
@@ -20,22 +24,22 @@ const (
 	kinds    = number | function | ack | meta | asking
 )
 
-// The bounds of what a session remembers. Of a longer text its beginning counts, also
-// where two texts are compared: else a long one would never repeat itself.
+// The bounds of what a session remembers.
 const (
 	MessageWords = 16  // of an open message
 	PartWords    = 32  // of a part that answered one
 	OpenWords    = 256 // of a part that was shown while several messages were open
 )
 
-// Of are the words of a text, so many at most. A word is a run of letters and digits. In
-// scripts that put no spaces between words each pair of neighbouring characters is one.
+// Of are the words of a text, so many at most. A word is a run of letters and digits, with
+// the sign of a number, or a symbol. In scripts that put no spaces between words each pair
+// of neighbouring characters is one.
 func Of(text string, limit int) Words {
 	var room [PartWords]uint32
 	words := Words(room[:0])
 	eachWord(text, func(h uint32) bool {
-		words = words.with(h)
-		return len(words) < limit
+		words = words.within(h, limit)
+		return true
 	})
 	if len(words) == 0 {
 		return nil
@@ -43,19 +47,52 @@ func Of(text string, limit int) Words {
 	return append(make(Words, 0, len(words)), words...) // as small as it can be: it is remembered
 }
 
+// MarshalText gives the words in base64, four bytes each, least first: numbers would take
+// twice the room of a snapshot, and most of the time to read one.
+func (w Words) MarshalText() ([]byte, error) {
+	raw := make([]byte, 0, 4*len(w))
+	for _, h := range w {
+		raw = binary.LittleEndian.AppendUint32(raw, h)
+	}
+	return base64.RawStdEncoding.AppendEncode(nil, raw), nil
+}
+
+// UnmarshalText reads what MarshalText wrote.
+func (w *Words) UnmarshalText(text []byte) error {
+	raw, err := base64.RawStdEncoding.AppendDecode(nil, text)
+	if err != nil || len(raw)%4 != 0 {
+		return fmt.Errorf("%d characters are no words: %w", len(text), err)
+	}
+	*w = make(Words, 0, len(raw)/4)
+	for ; len(raw) > 0; raw = raw[4:] {
+		*w = append(*w, binary.LittleEndian.Uint32(raw))
+	}
+	return nil
+}
+
 // And are the words and those of what follows, so many at most.
 func (w Words) And(more Words, limit int) Words {
-	if len(w) == 0 {
+	if len(w) == 0 && len(more) <= limit {
 		return more
 	}
 	all := slices.Clone(w)
 	for _, h := range more {
-		if len(all) == limit {
-			break
-		}
-		all = all.with(h)
+		all = all.within(h, limit)
 	}
 	return all
+}
+
+// within adds a word, to the last one where there are as many as may be.
+func (w Words) within(h uint32, limit int) Words {
+	switch {
+	case w.has(h):
+		return w
+	case len(w) < limit:
+		return append(w, h)
+	}
+	last := &w[len(w)-1]
+	*last = (*last^h)*prime&^kinds | number
+	return w
 }
 
 // The hash is FNV-1a of the lower-case letters.
@@ -89,9 +126,12 @@ func eachHash(text string, yield func(uint32) bool) {
 		}
 		return yield(with(offset, r) &^ kinds)
 	}
+	sign := false // the character before may be the sign of a number
 	for _, r := range text {
+		minus := sign && unicode.IsDigit(r)
+		sign = !within && (r == '-' || r == '−')
 		switch {
-		case r >= utf8.RuneSelf && unicode.In(r, scripts...):
+		case r >= utf8.RuneSelf && (unicode.In(r, scripts...) || r == 'ー'):
 			if !end() {
 				return
 			}
@@ -108,11 +148,17 @@ func eachHash(text string, yield func(uint32) bool) {
 			if !alone() {
 				return
 			}
-			within = true
+			if within = true; minus {
+				hash = with(hash, '-')
+			}
 			if unicode.IsDigit(r) {
 				kind |= number
 			}
 			hash = with(hash, unicode.ToLower(r))
+		case r == '<' || r == '>' || unicode.Is(unicode.So, r):
+			if !end() || !alone() || !yield(with(offset, r)&^kinds|number) {
+				return
+			}
 		default:
 			if !end() || !alone() {
 				return
@@ -134,13 +180,6 @@ func with(hash uint32, r rune) uint32 {
 // scripts are those that put no spaces between words.
 var scripts = []*unicode.RangeTable{unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar}
 
-func (w Words) with(h uint32) Words {
-	if slices.Contains(w, h) {
-		return w
-	}
-	return append(w, h)
-}
-
 func (w Words) has(h uint32) bool { return slices.Contains(w, h) }
 
 // in counts the words that are in other as well.
@@ -154,6 +193,20 @@ func (w Words) in(other Words) int {
 	return n
 }
 
+// mostlyIn is true when nine of ten words of the content are in the content of other.
+func (w Words) mostlyIn(other Words) bool { // it is asked of each remembered answer, so it makes no copies
+	all, n := 0, 0
+	mine, theirs := w.hasContent(), other.hasContent()
+	for _, h := range w {
+		if isFunction := h&kinds == function; !mine || !isFunction {
+			if all++; (!theirs || !isFunction) && other.has(h) {
+				n++
+			}
+		}
+	}
+	return all > 0 && 10*n >= 9*all
+}
+
 // content are the words that are no function words; all of them where there are no others.
 func (w Words) content() Words {
 	if !w.hasContent() {
@@ -161,6 +214,9 @@ func (w Words) content() Words {
 	}
 	return slices.DeleteFunc(slices.Clone(w), func(h uint32) bool { return h&kinds == function })
 }
+
+// IsContent is true for a word that is no function word and does not only acknowledge.
+func IsContent(word uint32) bool { return word&(function|ack) == 0 }
 
 func (w Words) hasContent() bool {
 	return slices.ContainsFunc(w, func(h uint32) bool { return h&kinds != function })
@@ -211,6 +267,7 @@ var kindOf = func() map[uint32]uint32 {
 	add(ackWords, ack)
 	add(metaWords, meta)
 	add(askingWords, asking)
+	add(noWords, number)
 	return m
 }()
 
@@ -231,6 +288,9 @@ const functionWords = `
 		han hay la las le les lo los más me mi mis muy o para pero por porque que se ser si sobre son su sus te tu tus un
 		una unas unos y ya yo`
 
+// noWords has none that is an answer of its own.
+const noWords = `not never nicht nie kein keine pas jamais nunca`
+
 const ackWords = `
 		yes no yep nope ok okay sure done noted added saved sent deleted removed updated changed booked got right correct great good fine perfect thanks
 		thank welcome pleasure anytime problem worries glad happy help let know need anything else course absolutely certainly understood alright
@@ -242,7 +302,8 @@ const ackWords = `
 		好的 是的 不是 没有 完成 已添加 已完成 不客气 不用谢 没问题 可以 收到 谢谢`
 
 const metaWords = `
-		already answered answering answer mentioned said told above earlier previously stated explained response reply message question
+		already answered answering answer mentioned said told above earlier previously stated explained response reply message question repeat
+		repeated wiederhole wiederholen nochmal répète répéter répétez repite repita repetir
 		bereits beantwortet gesagt erwähnt oben geschrieben erklärt antwort frage nachricht
 		déjà répondu dit mentionné dessus expliqué réponse question
 		respondí respondido dicho dije mencioné mencionado arriba anteriormente respuesta pregunta
@@ -251,4 +312,4 @@ const metaWords = `
 
 const askingWords = `
 		what when where which who whom whose why how wann was welche welcher welches wer wo warum wie où quel quelle quelles quels qui quand combien
-		comment pourquoi cómo cuando cuándo cuál donde dónde qué quién cuánto cuánta cuántos cuántas porqué`
+		comment pourquoi cómo cuando cuándo cuál donde dónde qué quién cuánto cuánta cuántos cuántas porqué` //nolint:misspell // Spanish

@@ -33,7 +33,23 @@ func (a *answer) words() receipts.Words { return a.All[:a.Said] }
 // knows which of them it answers.
 type Shown struct {
 	Part  conversation.PartIndex
-	Words receipts.Words
+	Words receipts.Words // OpenWords of them
+	Short receipts.Words `json:",omitempty"` // PartWords of them, if it has more
+}
+
+func shown(p conversation.Part) Shown {
+	s := Shown{Part: p.Index, Words: receipts.Of(p.Text, receipts.OpenWords)}
+	if len(s.Words) > receipts.PartWords {
+		s.Short = receipts.Of(p.Text, receipts.PartWords)
+	}
+	return s
+}
+
+func (s *Shown) short() receipts.Words {
+	if s.Short != nil {
+		return s.Short
+	}
+	return s.Words
 }
 
 // Unnamed is a part that respondToUser showed without the name of a message. It is
@@ -94,14 +110,15 @@ func hear(st *State) *heard {
 	return st.Heard
 }
 
-// SaidBefore is true for words that a part of the task has said already, unless they only
-// acknowledge something.
-func (t *Task) SaidBefore(h *heard, words receipts.Words) bool {
+// SaidBefore is true for a text of which a part of the task has all words, and no others,
+// unless it only acknowledges something.
+func (t *Task) SaidBefore(h *heard, text string) bool {
+	words := receipts.Of(text, receipts.PartWords)
 	if words.Acknowledge() {
 		return false
 	}
 	return h != nil && slices.ContainsFunc(h.Answers, func(a answer) bool { return a.Task == t.N && receipts.Equal(a.words(), words) }) ||
-		slices.ContainsFunc(t.Shown, func(s Shown) bool { return receipts.Equal(s.Words, words) }) ||
+		slices.ContainsFunc(t.Shown, func(s Shown) bool { return receipts.Equal(s.short(), words) }) ||
 		t.LastPart != nil && receipts.Equal(receipts.Of(t.LastPart.Text, receipts.PartWords), words)
 }
 
@@ -123,7 +140,7 @@ func applyResolved(st *State, t *Task, b conversation.MessageResolved) {
 	if len(retold) > 0 {
 		said = retold
 	}
-	if said = said[:min(len(said), receipts.PartWords)]; said.Acknowledge() {
+	if said.Acknowledge() {
 		return // it may answer any other message as well
 	}
 	h := hear(st)
@@ -142,7 +159,7 @@ func (t *Task) partSaid(part conversation.PartIndex) receipts.Words {
 	}
 	for _, s := range t.Shown {
 		if s.Part == part {
-			return s.Words
+			return s.short()
 		}
 	}
 	if p := t.LastPart; p != nil && p.Index == part {
@@ -154,12 +171,12 @@ func (t *Task) partSaid(part conversation.PartIndex) receipts.Words {
 // Said finds the part shown while several messages were open that says already what a text
 // says of a message.
 // Rule 8.12.
-func (t *Task) Said(text, message receipts.Words) (conversation.PartIndex, bool) {
+func (t *Task) Said(text string, message receipts.Words) (conversation.PartIndex, bool) {
 	parts := make([]receipts.Words, len(t.Shown))
 	for i, s := range t.Shown {
 		parts[i] = s.Words
 	}
-	if i := receipts.Within(text, message, parts); i >= 0 {
+	if i := receipts.Within(receipts.Of(text, receipts.OpenWords), message, parts); i >= 0 {
 		return t.Shown[i].Part, true
 	}
 	return 0, false
@@ -184,7 +201,7 @@ func (t *Task) noteShown(p conversation.Part) {
 	if len(t.Messages) < 2 || t.Messages[1].Read == 0 {
 		return
 	}
-	if t.Shown = append(t.Shown, Shown{p.Index, receipts.Of(p.Text, receipts.OpenWords)}); len(t.Shown) > maxShown {
+	if t.Shown = append(t.Shown, shown(p)); len(t.Shown) > maxShown {
 		t.Shown = slices.Clone(t.Shown[len(t.Shown)-maxShown:])
 	}
 }

@@ -18,6 +18,8 @@ func (st *State) applyStepStarted(e conversation.Event, t *Task, b conversation.
 		if m := t.Message(t.Alone); m != nil && len(b.Read) > 0 { // it is asked for once more
 			m.Nudged--
 			t.Alone, t.Retold = "", nil
+		} else if m != nil {
+			t.Step.Form = conversation.NudgeAlone // after a tool, too
 		}
 		t.forgetUnnamed()
 		if t.LastPart == nil || !t.LastPart.Cut {
@@ -94,8 +96,8 @@ func (st *State) applyStepFinished(t *Task, b conversation.StepFinished) {
 		noteHabit(st, t.Step, b)
 	}
 	t.Step = nil
-	if form != conversation.NudgePlain && b.Outcome == conversation.StepError {
-		t.NudgeFailed = true
+	if form != conversation.NudgePlain && form != conversation.NudgeJudged && b.Outcome == conversation.StepError {
+		t.NudgeFailed = true // the agent's own model can still be asked where another one has failed
 	}
 	t.Interrupted = b.Outcome == conversation.StepUnknown && t.Cancelling == nil
 	t.noteSaying(b)
