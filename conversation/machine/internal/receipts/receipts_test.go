@@ -30,6 +30,7 @@ func TestJudge(t *testing.T) {
 		{"alike, but of the message", "Order 18 is shipped.", "Is order 18 shipped?", order17, is17, Answers},
 		{"one word of many is another", "The capital of Chile is Santiago.", "What is the capital of Chile?", peru, lima, Answers},
 		{"the same of another number", is17, "Is order 18 shipped?", order17, is17, Repeated},
+		{"and of one with the hash of a little word", is17, "Is order 43477 shipped?", order17, is17, Repeated},
 		{"the same of another name", lima, "What is the capital of Chile?", peru, lima, Repeated},
 		{"in another order", "Lima is the capital of Peru.", "What is the capital of Chile?", peru, lima, Repeated},
 		{"with a word more", "So, the capital of Peru is Lima.", "What is the capital of Chile?", peru, lima, Repeated},
