@@ -53,9 +53,9 @@ func (t *Transcript) askedAlone(task conversation.TaskID) *alone {
 	return nil
 }
 
-// endAlone shows all again, until the next message is asked for alone.
-func (t *Transcript) endAlone(task conversation.TaskID) {
-	if a := t.alone[task]; a != nil {
+// end shows all again, until the next message is asked for alone.
+func (a *alone) end() {
+	if a != nil {
 		a.ended = true
 	}
 }

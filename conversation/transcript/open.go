@@ -54,7 +54,7 @@ func (t *Transcript) attribute(task conversation.TaskID, m conversation.MessageI
 
 // nudged notes what a nudge says, for the step that it opens.
 func (t *Transcript) nudged(task conversation.TaskID, b conversation.CoverageNudge) {
-	t.endAlone(task)
+	t.alone[task].end()
 	for i := range t.said[task] {
 		s := &t.said[task][i]
 		s.asked = s.asked || s.answers == ""

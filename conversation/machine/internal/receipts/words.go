@@ -308,7 +308,7 @@ const ackWords = `
 		好的 是的 不是 没有 完成 已添加 已完成 不客气 不用谢 没问题 可以 收到 谢谢`
 
 const metaWords = `
-		already answered answering answer mentioned said told above earlier previously stated explained response reply message question repeat
+		already answered answering answer mentioned said above earlier previously stated explained response reply message question repeat
 		repeated wiederhole wiederholen nochmal répète répéter répétez repite repita repetir
 		bereits beantwortet gesagt erwähnt oben geschrieben erklärt antwort frage nachricht
 		déjà répondu dit mentionné dessus expliqué réponse question

@@ -270,7 +270,7 @@ func Quiet(form conversation.NudgeForm, i conversation.Item) bool {
 // applyNudge: the reminder is unseen, and each message that it names was reminded of.
 func (t *Task) applyNudge(b conversation.CoverageNudge) {
 	t.Nudges, t.UnseenInput, t.Form = b.Nudge, true, b.Form
-	t.Alone, t.Retold = "", nil
+	t.Alone, t.Retold, t.Unnamed = "", nil, nil // what was said before was judged
 	for _, id := range b.Messages {
 		m := t.Message(id)
 		switch {
