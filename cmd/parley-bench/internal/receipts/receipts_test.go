@@ -77,8 +77,8 @@ func TestReceipts(t *testing.T) {
 	}
 	t.Run("it answers all in one text", func(t *testing.T) {
 		r := hold(t, Receipts{StandIn: plain})
-		if r.Total.False > 0 || r.Total.Missed == 0 || r.Total.Nudged < r.Total.Missed {
-			t.Errorf("a text that names nothing is believed, or nothing was missed:\n%s", shown(r))
+		if r.Total.False > 0 || r.Total.True < r.Total.Messages-2 || r.Total.Nudged == 0 {
+			t.Errorf("a text that names nothing is believed, more than two are missed, or nothing was asked about:\n%s", shown(r))
 		}
 	})
 	t.Run("it says its first answer again and again", func(t *testing.T) {
