@@ -136,9 +136,10 @@ func repeats() fault {
 	}}
 }
 
+// gap leaves events out, but not one that may be the last: nobody could miss it.
 func gap() fault {
 	return fault{down: func(l *link, m message) []message {
-		if n := m.seq(); n > 2 && n%5 == 0 && l.proxy.first(fmt.Sprint("missing ", n)) {
+		if n := m.seq(); n > 2 && n%5 == 0 && m.text("type") != "task_status" && l.proxy.first(fmt.Sprint("missing ", n)) {
 			return nil
 		}
 		return []message{m}
