@@ -493,13 +493,14 @@ type NudgeForm uint8
 
 // The forms. Stored: do not reorder.
 const (
-	NudgePlain   NudgeForm = iota // an answer to each; with questions, whether the messages answer them
-	NudgeClosing                  // what became of each, by calls alone: nothing else of the answer is shown
-	NudgeAlone                    // an answer to the one message
-	NudgeJudged                   // as NudgeClosing, asked of the model of receipts.judge
+	NudgePlain    NudgeForm = iota // in old logs: an answer to each; with questions as NudgeQuestion
+	NudgeClosing                   // what became of each, by calls alone: nothing else of the answer is shown
+	NudgeAlone                     // an answer to the one message
+	NudgeJudged                    // as NudgeClosing, asked of the model of receipts.judge
+	NudgeQuestion                  // whether the messages answer the questions
 )
 
-var nudgeFormNames = [...]string{"", "closing", "alone", "judged"}
+var nudgeFormNames = [...]string{"", "closing", "alone", "judged", "question"}
 
 func (f NudgeForm) String() string { return name(nudgeFormNames[:], int(f)) }
 

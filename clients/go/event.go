@@ -300,7 +300,7 @@ type (
 		Messages  []string `json:"messages"`
 		Questions []string `json:"questions,omitempty"`
 		Nudge     int      `json:"nudge"`
-		Form      string   `json:"form,omitempty"` // closing, alone, judged; "" = whether the messages answer the questions
+		Form      string   `json:"form,omitempty"` // question, closing, alone, judged
 	}
 	// ContextCompacted says that models are shown a summary of what is up to Upto.
 	ContextCompacted struct {

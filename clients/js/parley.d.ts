@@ -406,7 +406,7 @@ export type EventContextCompacted = {
 
 export type EventCoverageNudge = {
   data: {
-    form?: 'closing' | 'alone' | 'judged';
+    form?: 'question' | 'closing' | 'alone' | 'judged';
     messages: Array<string>;
     nudge: number;
     questions?: Array<string>;

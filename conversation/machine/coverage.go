@@ -169,6 +169,29 @@ func (d obligations) tryAlone(t *state.Task, m *state.Message, text []receipts.W
 	p.proofs = []receipts.Proof{{Message: m.ID, Evidence: evidence, Item: len(p.texts) - 1}}
 }
 
+// replied is the message that a question was asked about (4.5) and that the last part is
+// shown as the reply to, if no other is open; nil = there is none.
+func (d obligations) replied(t *state.Task) *state.Message {
+	open := slices.DeleteFunc(d.openMessages(t), func(m *state.Message) bool { return !t.MayAnswer(m) })
+	if len(open) != 1 || !open[0].Clarified || t.LastPart == nil || t.LastPart.InReplyTo != open[0].ID {
+		return nil
+	}
+	return open[0]
+}
+
+// tryReply judges the last part as the answer to such a message, as it would have been tried
+// without the question.
+// Rule 4.5.
+func (d obligations) tryReply(t *state.Task) {
+	m := d.replied(t)
+	if m == nil || d.pending.task == t && len(d.pending.texts) > 0 {
+		return
+	}
+	if _, proofs := d.judge([]receipts.Words{receipts.Of(t.LastPart.Text, receipts.PartWords)}, []*state.Message{m}); len(proofs) > 0 {
+		d.answered(t, m.ID, t.LastPart.Index, proofs[0].Evidence)
+	}
+}
+
 // nothing is held back.
 func nothing(*state.Message) bool { return false }
 

@@ -128,6 +128,7 @@ func (d *decision) advance(t *state.Task) progress {
 			return again
 		}
 		d.obligations().try(t, func(m *state.Message) bool { return !t.MayAnswer(m) }) // it was called no answer
+		d.obligations().tryReply(t)
 		d.showPending(t)
 		return d.park(t)
 	}

@@ -71,7 +71,8 @@ func (d *decision) modelAnswered(c conversation.ModelAnswered) {
 		Stop: c.Answer.Stop, ResponseID: c.Answer.ResponseID, Items: c.Answer.Items,
 	}
 	form := t.Step.Form
-	if plan.Closes(form) {
+	replied := form == conversation.NudgeQuestion && !plan.HasCalls(c.Answer.Items) && d.obligations().replied(t) != nil
+	if plan.Closes(form) || replied {
 		finished.Items = slices.DeleteFunc(slices.Clone(finished.Items), func(i conversation.Item) bool { return i.Kind != conversation.ItemCall })
 		texts, silent = nil, false
 	}

@@ -184,7 +184,7 @@ func (m *orderModel) readsOne(s *Session) bool {
 
 // heard learns from an answer whether its model names messages.
 func (m *orderModel) heard(t *orderedTask, b conversation.StepFinished) {
-	if b.Outcome != conversation.StepOK || t.form == conversation.NudgeAlone || t.form == conversation.NudgeJudged {
+	if b.Outcome != conversation.StepOK || t.form != conversation.NudgePlain && t.form != conversation.NudgeClosing {
 		return
 	}
 	held := false

@@ -6,18 +6,17 @@ import (
 	"parley/conversation"
 )
 
-// A task's model is asked for one message alone where nobody knows what its texts have
-// answered. It is shown the conversation as if that message was the only one that is open:
-// without the others, and without those texts. So what it says is its answer to that
-// message, whether it was shown before or not.
+// A task's model is asked for one message alone where its texts are unattributed: it is not
+// known which messages they answer. Its request has neither the other open messages nor
+// those texts, so what it says is its answer to that message, shown before or not.
 
 // alone is what a task's requests leave out meanwhile.
 type alone struct {
 	asked  conversation.MessageID
 	ended  bool                     // it is resolved, or others are asked about: nothing is left out
-	hidden []conversation.MessageID // the open ones but that message, and those that the texts have answered
-	texts  []conversation.Seq       // the answers of which nobody knew by themselves whom they answer
-	before []conversation.MessageID // those that were asked for alone: what is said to them stays
+	hidden []conversation.MessageID // the other open ones, and those that unattributed texts were found to answer
+	texts  []conversation.Seq       // of the answers with unattributed texts
+	before []conversation.MessageID // asked for alone earlier: they and their answers stay
 }
 
 // askAlone begins to leave out, or goes on with another message.

@@ -28,13 +28,13 @@ type said struct {
 	text    string                 // its beginning
 	seq     conversation.Seq       // of the answer that it came with
 	answers conversation.MessageID // the message that it is known to answer; "" = none
-	asked   bool                   // nobody knew that before a nudge
+	asked   bool                   // it was unattributed when a nudge asked
 }
 
 // maxSaid bounds how many of them a closing nudge lists.
 const maxSaid = 16
 
-// noteSaid remembers a text of which nobody knows whom it answers.
+// noteSaid remembers an unattributed text.
 func (t *Transcript) noteSaid(task conversation.TaskID, p conversation.Part) {
 	if len(t.open[task]) < 2 {
 		return

@@ -233,7 +233,7 @@ func (t *Transcript) take(e conversation.Event) {
 		t.open[e.Task] = slices.DeleteFunc(t.open[e.Task], func(o openEntry) bool { return o.id == b.Message })
 		t.attribute(e.Task, b.Message, b.Part)
 		if a := t.alone[e.Task]; a != nil && a.asked == b.Message {
-			t.alone[e.Task].end()
+			a.end()
 		}
 	case conversation.TaskStatusChanged:
 		if b.New.Ended() {
@@ -241,9 +241,6 @@ func (t *Transcript) take(e conversation.Event) {
 		}
 	case conversation.StepStarted:
 		if b.Attempt == 1 {
-			if len(b.Read) > 0 {
-				t.alone[e.Task].end()
-			}
 			t.stepBegins(e.Seq)
 			t.stepStarted(e.Task, b)
 		}

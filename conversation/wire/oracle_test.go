@@ -304,7 +304,7 @@ func (r *oracle) coverageNudge(p *pb.CoverageNudge) conversation.CoverageNudge {
 		Messages:  oracleStrings[conversation.MessageID](p.Messages),
 		Nudge:     int(p.Nudge),
 		Questions: oracleStrings[conversation.QuestionID](p.Questions),
-		Form:      oracleEnum(r, p.Form, conversation.NudgeJudged),
+		Form:      oracleEnum(r, p.Form, conversation.NudgeQuestion),
 	}
 }
 

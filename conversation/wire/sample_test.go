@@ -288,7 +288,7 @@ var enums = map[reflect.Type]enumType{
 	reflect.TypeFor[conversation.ClosedReason](): {uint8(conversation.QuestionCancelled), named[conversation.ClosedReason]},
 	reflect.TypeFor[conversation.CallStatus]():   {uint8(conversation.CallFailed), named[conversation.CallStatus]},
 	reflect.TypeFor[conversation.Evidence]():     {uint8(conversation.EvidenceJudged), named[conversation.Evidence]},
-	reflect.TypeFor[conversation.NudgeForm]():    {uint8(conversation.NudgeJudged), named[conversation.NudgeForm]},
+	reflect.TypeFor[conversation.NudgeForm]():    {uint8(conversation.NudgeQuestion), named[conversation.NudgeForm]},
 	reflect.TypeFor[conversation.StopReason]():   {uint8(conversation.StopRefused), named[conversation.StopReason]},
 	reflect.TypeFor[conversation.RuntimeState](): {uint8(conversation.RuntimeFailed), named[conversation.RuntimeState]},
 	reflect.TypeFor[access.Role]():               {uint8(access.Owner), named[access.Role]},

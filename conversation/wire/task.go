@@ -185,7 +185,7 @@ func (r *reader) coverageNudge(earlier conversation.EventBody) conversation.Even
 		case 3:
 			textList(r, &b.Questions)
 		case 4:
-			enum(r, &b.Form, conversation.NudgeJudged)
+			enum(r, &b.Form, conversation.NudgeQuestion)
 		}
 	}
 	return b

@@ -193,7 +193,7 @@ func (o *Observer) Events(env *Env, s Session, events []conversation.Event) {
 		case conversation.DelegationFinished:
 			m.Agents.Of(o.remember(env).callEnded(b.Delegation)).Ended(b.Status.String(), b.Took.Seconds(), o.TraceID(event.Task))
 		case conversation.CoverageNudge:
-			m.Nudges.WithLabelValues(cmp.Or(b.Form.String(), "question")).Inc()
+			m.Nudges.WithLabelValues(b.Form.String()).Inc()
 		case conversation.RuntimeStatus:
 			o.runtime(env, b)
 		}

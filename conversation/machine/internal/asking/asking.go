@@ -88,7 +88,7 @@ func Blocks(st *state.State) bool {
 // question of the task; it has no messages where each is clear.
 // Rule 4.5.
 func Unclear(t *state.Task, open []*state.Message) conversation.CoverageNudge {
-	nudge := conversation.CoverageNudge{Nudge: t.Nudges + 1}
+	nudge := conversation.CoverageNudge{Nudge: t.Nudges + 1, Form: conversation.NudgeQuestion}
 	var newest conversation.Seq
 	for _, m := range open {
 		if t.MayAnswer(m) && !m.Clarified {

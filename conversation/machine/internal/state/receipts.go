@@ -29,8 +29,7 @@ type answer struct {
 
 func (a *answer) words() receipts.Words { return a.All[:a.Said] }
 
-// Shown is a part that the task showed while several messages were open, so that nobody
-// knows which of them it answers.
+// Shown is an unattributed part: several messages were open when the task showed it.
 type Shown struct {
 	Part  conversation.PartIndex
 	Words receipts.Words // OpenWords of them
@@ -215,7 +214,7 @@ type habit struct {
 
 // noteHabit learns from an answer.
 func noteHabit(st *State, step *Step, b conversation.StepFinished) {
-	if b.Outcome != conversation.StepOK || step.Form == conversation.NudgeJudged || step.Form == conversation.NudgeAlone {
+	if b.Outcome != conversation.StepOK || step.Form != conversation.NudgePlain && step.Form != conversation.NudgeClosing {
 		return
 	}
 	holds := slices.ContainsFunc(b.Items, func(i conversation.Item) bool { return names(i, b.Results) })
@@ -270,6 +269,9 @@ func Quiet(form conversation.NudgeForm, i conversation.Item) bool {
 // applyNudge: the reminder is unseen, and each message that it names was reminded of.
 func (t *Task) applyNudge(b conversation.CoverageNudge) {
 	t.Nudges, t.UnseenInput, t.Form = b.Nudge, true, b.Form
+	if len(b.Questions) > 0 {
+		t.Form = conversation.NudgeQuestion // old logs do not say so
+	}
 	t.Alone, t.Retold, t.Unnamed = "", nil, nil // what was said before was judged
 	for _, id := range b.Messages {
 		m := t.Message(id)

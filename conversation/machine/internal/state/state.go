@@ -121,7 +121,7 @@ type Task struct {
 	Lease        *Lease                 `json:",omitempty"` // the last hand-out to an outside runtime; nil = none
 
 	// What a text that names no message is judged by (receipts.go).
-	Shown    []Shown                `json:",omitempty"` // parts of which nobody knows yet whom they answer, oldest first
+	Shown    []Shown                `json:",omitempty"` // unattributed parts, oldest first
 	Unnamed  []Unnamed              `json:",omitempty"` // what the last answer said by respondToUser without a name
 	Saying   []uint32               `json:",omitempty"` // hashes of what the last answer says by respondToUser
 	About    conversation.MessageID `json:",omitempty"` // what the answered question was about that opened the last step

@@ -15,6 +15,7 @@ func (st *State) applyStepStarted(e conversation.Event, t *Task, b conversation.
 	if b.Attempt == 1 {
 		t.Step = &Step{N: b.Step, Attempt: 1, Seq: e.Seq, Read: b.Read, Agent: b.Agent, WrapUp: b.WrapUp, NotBefore: b.NotBefore, Form: t.Form}
 		t.Form = conversation.NudgePlain
+		t.NudgeFailed = t.NudgeFailed && len(b.Read) == 0
 		if m := t.Message(t.Alone); m != nil && len(b.Read) > 0 { // it is asked for once more
 			m.Nudged--
 			t.Alone, t.Retold = "", nil
